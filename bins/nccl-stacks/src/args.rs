@@ -15,6 +15,11 @@ pub(crate) const COMPAT_FUNCTION: &str =
 pub(crate) const COMPAT_KERNEL: &str = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)";
 
 const AFTER_HELP: &str = "\
+Exposed communication is time in which communication runs and no computation;
+memcpy does not hide it (as in trace-info). Bandwidths are those of nccl-tests
+over the shortest duration of a collective on all its ranks, so they need the
+traces of all ranks. Percentiles interpolate between the two nearest values.
+
 Without a choice of kernels all collectives are taken, and without a function or
 times the whole trace. Python frames need a recording with stacks; kernels of
 CUDA and HIP graphs get the stacks of their capture with --capture.
@@ -204,7 +209,7 @@ pub(crate) struct ReportArgs {
     /// Write control and non-ASCII characters in text as \xNN
     #[arg(long)]
     pub(crate) escape: bool,
-    /// Exit with 3 when there are no stacks
+    /// Exit with 1 when there are no stacks
     #[arg(long)]
     pub(crate) fail_on_empty: bool,
 }

@@ -120,7 +120,8 @@ fn load(cli: &Cli, path: &Path) -> anyhow::Result<NamedTrace> {
             options.args = if cli.compat {
                 ArgPolicy::None
             } else {
-                ArgPolicy::Only(launch_stacks::ARG_KEYS.map(str::to_owned).to_vec())
+                let keys = launch_stacks::arg_keys().into_iter();
+                ArgPolicy::Only(keys.map(str::to_owned).collect())
             };
         },
     )

@@ -47,7 +47,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         query.windows = question::windows(&cli, &input.trace, several)?;
         traces.push(answer(&cli, &query, input, &capture_traces)?);
     }
-    let mut report = Report::new(&cli, query.kernels.describe(), &traces, &captures);
+    let empty = traces.iter().all(|t| t.answer.absence.is_some());
+    let mut report = Report::new(&cli, query.kernels.describe(), &mut traces, &captures);
     report.warnings = doubts;
     let mut out = cli.output.open()?;
     Stage::time("write", cli.verbosity, || report.write(&mut out))?;
@@ -60,7 +61,6 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     if let Some(failed) = failed {
         return Err(failed);
     }
-    let empty = traces.iter().all(|t| t.answer.absence.is_some());
     Ok(if cli.report.fail_on_empty && empty {
         Outcome::ConditionFailed
     } else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::support::{demo, json as read_json, report, texts};
+use crate::support::{demo, json as read_json, report, run_in, texts};
 
 /// Stacks as {frames leaf first: (launches, kernels, gpu time)}.
 type Found = BTreeMap<Vec<String>, (u64, u64, i64)>;
@@ -121,10 +121,17 @@ fn links_devices_and_collectives_are_those_planted() {
             for key in ["bytes", "seq"] {
                 assert_eq!(got[key], *want.get(key).unwrap_or(&Value::Null), "{key}");
             }
-            for key in ["algbw_gb_per_s", "busbw_gb_per_s"] {
-                let bandwidth = |v: &Value| v.as_f64().map(|x| (x * 1e6).round() / 1e6);
-                let wanted = want.get(key).and_then(Value::as_f64);
+            for (key, planted) in [
+                ("kernel_algbw_bytes_per_s", "algbw_gb_per_s"),
+                ("kernel_busbw_bytes_per_s", "busbw_gb_per_s"),
+            ] {
+                let bandwidth = |v: &Value| v.as_f64().map(|x| (x / 1e3).round() / 1e6);
+                let wanted = want.get(planted).and_then(Value::as_f64);
                 assert_eq!(bandwidth(&got[key]), wanted, "{key}");
+            }
+            // A rank alone does not tell how long it waited.
+            for key in ["algbw_bytes_per_s", "busbw_bytes_per_s", "shortest_dur_ns"] {
+                assert_eq!(got[key], Value::Null, "{key}");
             }
         }
     }
@@ -219,6 +226,52 @@ fn merged_stacks_show_what_each_rank_has() {
     }
     assert!(merged.iter().all(|m| m["missing_on_ranks"] == json!([])));
     assert!(merged.iter().all(|m| m["count_skew"] == 0));
+}
+
+/// The duration of the last rank to arrive contains no waiting.
+#[test]
+fn bandwidths_are_over_the_shortest_duration_of_all_ranks() {
+    let got = report(&demo(""), &["demo-rank0.json.gz", "demo-rank1.json.gz"]);
+    let ranks: Vec<_> = got["traces"].as_array().unwrap().iter().collect();
+    let runs = |rank: usize| ranks[rank]["collectives"].as_array().unwrap();
+    let mut known = 0;
+    for (rank, other) in [(0, 1), (1, 0)] {
+        for run in runs(rank).iter().filter(|run| !run["seq"].is_null()) {
+            let same = |r: &&Value| r["group"] == run["group"] && r["seq"] == run["seq"];
+            let Some(other) = runs(other).iter().find(same) else {
+                continue;
+            };
+            let shortest = number(&run["dur_ns"]).min(number(&other["dur_ns"]));
+            assert_eq!(run["shortest_dur_ns"], json!(shortest), "{run}");
+            let rate = number(&run["bytes"]) as f64 / shortest as f64 * 1e9;
+            let stated = run["algbw_bytes_per_s"].as_f64().unwrap();
+            assert!((stated / rate - 1.0).abs() < 1e-9, "{run}");
+            known += 1;
+        }
+    }
+    assert!(known > 20, "{known}");
+    let stacks = ranks[0]["stacks"].as_array().unwrap();
+    assert!(stacks.iter().any(|s| s["busbw_bytes_per_s"].is_f64()));
+}
+
+#[test]
+fn a_rank_alone_has_no_bandwidth_and_no_empty_table_of_ranks() {
+    let text = |args: &[&str]| {
+        let out = run_in(&demo(""), args);
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let alone = text(&["demo-rank0.json.gz"]);
+    let alone = alone.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(alone.contains("cannot say, it needs all ranks"), "{alone}");
+    assert!(!alone.contains("GB/s"), "{alone}");
+    let none = [
+        "demo-rank0.json.gz",
+        "demo-rank1.json.gz",
+        "--kernel",
+        "no such",
+    ];
+    let none = text(&none);
+    assert!(!none.contains("All ranks"), "{none}");
 }
 
 /// The members of an archive are named with it and have the digests that the manifest has of them as files.

@@ -105,7 +105,8 @@ fn top_minimum_and_sort() {
 fn text_has_what_the_stacks_cost_and_their_numbers() {
     let folder = two_stacks();
     let top_down = text(&folder, &[]);
-    let head = "\nFound 2 distinct stacks:\n\nMost kernel time: #0 with 66.67 % of 300 ns.\n\nCost of the stacks:\n";
+    let head = "\nFound 2 distinct stacks:\n\nMost kernel time: #0 with 66.67 % of 300 ns.\n\n\
+                Cost of the stacks (exposed: communication without computation, memcpy aside):\n";
     assert!(top_down.starts_with(head), "{top_down}");
     let block = "\n#0  2 launches\n    main;x\ny\n    cudaLaunchKernel\n\n#1  1 launch\n";
     assert!(

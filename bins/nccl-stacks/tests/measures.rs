@@ -2,8 +2,8 @@
 
 use byte_source::{OpenOptions, Source};
 use launch_stacks::{
-    CollectiveReader, Exposure, KernelSelector, Linking, NameMatch, TraceIndex, graph_launches,
-    launches,
+    CollectiveReader, Exposure, HiddenBy, KernelSelector, Linking, NameMatch, TraceIndex,
+    graph_launches, launches,
 };
 use perfetto_reader::ReadOptions;
 use serde_json::{Value, json};
@@ -66,8 +66,10 @@ fn measured_as_by_brute_force() {
         );
 
         let pattern = NameMatch::regex(COLLECTIVES).unwrap();
-        let by_pattern = Exposure::new(&index, |s| pattern.matches(s.name().unwrap_or("")));
-        let by_table = Exposure::new(&index, |s| index.is_collective(s));
+        // There all other activity hides communication, memcpy included.
+        let by = HiddenBy::AnyActivity;
+        let by_pattern = Exposure::new(&index, by, |s| pattern.matches(s.name().unwrap_or("")));
+        let by_table = Exposure::new(&index, by, |s| index.is_collective(s));
         let times: Vec<_> = by_pattern.devices().collect();
         assert_eq!(
             times,

@@ -21,9 +21,11 @@ use crate::part::PartArgs;
 pub(crate) const HELP: &str = "\
 Give all ranks of a job, in any order; missing ranks and captures that begin or
 end at different times are fine. Latency is the shortest duration over the
-ranks; bandwidths are those of nccl-tests over it. Clocks are aligned by the
-ends of collectives that wait for all ranks. Of a window or of steps, the
-collectives that start or were launched in them, in the time of each rank.
+ranks; bandwidths are those of nccl-tests over it. Exposed is communication
+while no computation runs; memcpy does not hide it. Percentiles interpolate
+between the two nearest values. Clocks are aligned by the ends of collectives
+that wait for all ranks. Of a window or of steps, the collectives that start or
+were launched in them, in the time of each rank.
 
 Example:
   trace-info comm rank*.json.gz

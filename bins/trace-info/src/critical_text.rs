@@ -393,21 +393,12 @@ fn steps(analysis: &Analysis, all: usize) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// Widest name in text.
-const WIDEST: usize = 60;
-
 /// Names as people call them.
 fn short<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     let shown = display_names(names.iter().copied());
-    let cut = names.iter().map(|name| {
-        let name = shown.get(name).map_or(*name, String::as_str);
-        match name.char_indices().nth(WIDEST) {
-            Some((end, _)) => format!("{}…", name.get(..end).unwrap_or(name)),
-            None => name.to_owned(),
-        }
-    });
-    cut.collect()
+    let name_of = |name: &&str| shown.get(name).map_or(*name, String::as_str).to_owned();
+    names.iter().map(name_of).collect()
 }
 
 /// The largest names of all steps together.

@@ -199,11 +199,11 @@ fn structure(
     };
     if wanted(TableName::Operators) {
         let title = format!("operators{per_step}, largest difference first");
-        document.table(&title, tables::operators_narrow(&found.diff, top)?);
+        document.table(&title, tables::operators_narrow(&found, top)?);
     }
     if wanted(TableName::Kernels) {
         let title = format!("kernels{per_step}, largest difference first");
-        document.table(&title, tables::kernels_narrow(&found.diff, top)?);
+        document.table(&title, tables::kernels_narrow(&found, top)?);
     }
     Ok(document)
 }

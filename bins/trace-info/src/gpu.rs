@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
 use cli::Outcome;
+use gpu_time::comm::{SHAPE_KEYS, host_collectives, host_communication};
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
 use gpu_time::{
-    GpuTime, GpuWork, IdleCause, NoGpuWork, Note, Part, PlaceKind, Roles, Rules, Split, account,
-    idle_parts, notes, percent, split,
+    GpuTime, GpuWork, IdleBound, IdleVerdict, NoGpuWork, Note, Part, PlaceKind, Roles, Rules,
+    Split, account, idle_parts, notes, percent, split,
 };
+use perfetto_reader::{ArgPolicy, ReadOptions};
 use rca_cycles::Limit;
 use report::human;
 use trace_input::NamedTrace;
@@ -24,8 +26,9 @@ use crate::part::{self, PartArgs};
 pub(crate) const HELP: &str = "\
 Times are exact unions of half-open intervals over all streams and devices:
   computation + exposed communication + exposed memcpy + idle = span
-Times are nanoseconds (_ns); CSV has them in microseconds, too (_us), and with
-the rules of others in microseconds only, what is not known as nan.
+Exposed communication is time in which communication runs and no computation;
+memcpy does not hide it. Times are nanoseconds (_ns); CSV with the rules of
+others has their columns in microseconds (_us), what is not known as nan.
 A window, and a step with --step-by time, cuts work at its ends, and its length
 is the span.
 
@@ -131,7 +134,16 @@ struct Answer {
     rows: Vec<GpuRow>,
     whole: GpuTime,
     notes: Vec<Note>,
+    /// Collectives of the host, which no GPU takes part in.
+    host: Option<Note>,
     types: Vec<hta::Combination>,
+}
+
+/// Keeps the arguments that sizes of the host's collectives come from.
+pub(crate) fn keep_shapes(options: &mut ReadOptions) {
+    if let ArgPolicy::Only(kept) = &mut options.args {
+        kept.extend(SHAPE_KEYS.iter().map(|key| (*key).to_owned()));
+    }
 }
 
 pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
@@ -141,7 +153,10 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     let each = empty::read_each(
         report,
         &report.traces()?,
-        |options| args.part.keep_args(options),
+        |options| {
+            args.part.keep_args(options);
+            keep_shapes(options);
+        },
         |input| answer(args, input),
     )?;
     document(args, &each)?.write(to)?;
@@ -219,37 +234,42 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
             of_devices(&split(&work, &mut roles, &events, &by_device), count, &time)
         }
     };
+    let found = host_collectives(&input.trace);
+    let host = host_communication(&found).map(|text| {
+        let sum = found.iter().map(|kind| kind.durations.sum_ns).sum();
+        Note::new("host_communication", text).ns(sum)
+    });
     let answer = Answer {
         headline,
         trace,
         rows,
         whole,
         notes,
+        host,
         types,
     };
     Ok((answer, part::no_gpu_time(&work, &how)))
 }
 
-/// Shares of the span, in percent, from which on idle time or exposed communication bounds a trace.
-const MUCH: f64 = 20.0;
+/// Shares of the span, in percent, from which on exposed communication bounds a trace.
+const MUCH: f64 = gpu_time::IDLE_MUCH_PCT;
 
-/// Why the device is idle most of its idle time, if not for want of launches.
-fn idle_cause(work: &GpuWork<'_>, how: &Split) -> Option<String> {
+/// Why the device idles, as `trace-info idle` decides it.
+fn idle_verdict(work: &GpuWork<'_>, how: &Split) -> IdleVerdict {
     let mut whole = Split::default();
     whole.window = how.window;
     let parts = idle_parts(work, &whole, 0);
-    let causes = parts.first()?.idle.rows.first()?.time;
-    let most = IdleCause::ALL
-        .into_iter()
-        .max_by_key(|cause| causes.of(*cause))?;
-    let is_known = 2 * causes.of(most) > causes.idle_ns;
-    match most {
-        _ if !is_known => None,
-        IdleCause::HostWait
-        | IdleCause::Synchronisation
-        | IdleCause::LaunchCall
-        | IdleCause::LaunchLatency => None,
-        cause => Some(format!("The GPU idles, most of it {}", cause.explanation())),
+    IdleVerdict::of(parts.iter().map(|part| &part.idle))
+}
+
+/// Why the device idles, if it idles much and not for want of launches.
+fn idle_reason(verdict: &IdleVerdict) -> Option<String> {
+    match verdict.bound {
+        IdleBound::Gaps | IdleBound::Blocked | IdleBound::Unknown => {
+            let (cause, _) = verdict.causes().into_iter().next()?;
+            Some(format!("The GPU idles, most of it {}", cause.explanation()))
+        }
+        _ => None,
     }
 }
 
@@ -265,8 +285,9 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         _ => false,
     };
     // Work that starts long after its launch is not what the host could have started sooner.
-    let reason = match idle >= MUCH && idle >= comm {
-        true => idle_cause(work, how),
+    let verdict = idle_verdict(work, how);
+    let reason = match idle >= comm {
+        true => idle_reason(&verdict),
         false => None,
     };
     let word = match (limit, reason) {
@@ -277,6 +298,9 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         },
         (Some((_, Limit::Balanced)), _) => {
             "Host and GPU are balanced: neither waits for the other".to_owned()
+        }
+        (Some(both), _) if is_host(both) && verdict.bound.is_launch() => {
+            format!("{} (the GPU waits for launches)", verdict.bound.words())
         }
         (Some(both), _) if is_host(both) => "Host-bound (the GPU waits for launches)".to_owned(),
         (Some(_), _) if comm > share(time.comp_ns) => "Communication-bound".to_owned(),
@@ -380,7 +404,7 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
     let rows: Vec<GpuRow> = answers.iter().flat_map(|a| a.rows.clone()).collect();
     let notes = answers
         .iter()
-        .flat_map(|a| a.notes.iter().map(|n| (a.trace.as_str(), n)));
+        .flat_map(|a| a.notes.iter().chain(&a.host).map(|n| (a.trace.as_str(), n)));
     let mut document = Document::new(tables::SCHEMA_VERSION);
     document.tables = vec![tables::gpu(&rows)?, tables::notes(notes)?];
     if args.rules.rules == RulesName::Hta {
@@ -389,10 +413,10 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
             .map(|a| (a.trace.as_str(), a.types.as_slice()));
         document.tables.push(tables::hta_types(types)?);
     }
-    // The rules of others write their table as they do.
-    let is_own = args.rules.rules == RulesName::Extended;
-    let unknown = if is_own { "" } else { "nan" };
-    document.csv = Some((tables::reference(&rows, is_own)?, unknown));
+    // The table that others compare with has their names and units.
+    if args.rules.rules != RulesName::Extended {
+        document.csv = Some((tables::reference(&rows)?, "nan"));
+    }
     let parted = args.part.by_step() || args.per_stream || args.per_device;
     if answers.len() > 1 && !parted && !args.details {
         document.sentence(between(&rows));
@@ -403,11 +427,17 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
     }
     for (answer, why) in each.with_reasons() {
         document.heading(&answer.trace);
-        if empty::instead_of_tables(&mut document, why) {
+        let is_empty = empty::instead_of_tables(&mut document, why);
+        if !is_empty {
+            document.sentence(answer.headline.clone());
+            document.notes(&answer.notes);
+        }
+        if let Some(host) = &answer.host {
+            document.line("host communication", host.text.clone());
+        }
+        if is_empty {
             continue;
         }
-        document.sentence(answer.headline.clone());
-        document.notes(&answer.notes);
         if parted {
             if !answer.rows.is_empty() {
                 document.table("", tables::parts(&answer.rows)?);

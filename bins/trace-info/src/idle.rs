@@ -6,7 +6,7 @@ use clap::Args;
 use cli::Outcome;
 use gpu_time::compat::hta::{self, StreamIdle};
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{Idle, IdleCause, IdleRow, IdleScope, Note, idle_parts, percent};
+use gpu_time::{Idle, IdleCause, IdleVerdict, Note, idle_parts, percent};
 use report::human;
 
 use crate::args::ReportArgs;
@@ -27,6 +27,8 @@ and the call that launched it:
   blocked          submitted, begun later than that: the stream was blocked by an
                    event wait or by work that is not recorded
   other            the call is not in the trace (text: unknown)
+What bounds the GPU is the cause of more than half of its idle time, if it idles
+for a fifth of the time or more.
 Rows are of the trace (no device ran), of each device, and of each stream.
 A window, and a step with --step-by time, cuts gaps at its ends; time before
 the first work and after the last is idle too, and streams without work in it
@@ -139,20 +141,15 @@ impl Answer {
     }
 }
 
-/// How long no GPU ran anything, and why.
+/// What bounds the GPU, how long no GPU ran anything, and why.
 fn headline(answer: &Answer) -> String {
-    let of_trace = |idle: &Idle| {
-        let mut rows = idle.rows.iter();
-        rows.find(|row| row.scope == IdleScope::Trace).copied()
-    };
-    let rows: Vec<IdleRow> = answer.parts.iter().filter_map(|p| of_trace(&p.1)).collect();
-    let span: i64 = rows.iter().map(|row| row.span_ns).sum();
-    let idle: i64 = rows.iter().map(|row| row.time.idle_ns).sum();
+    let verdict = IdleVerdict::of(answer.parts.iter().map(|part| &part.1));
+    let (span, idle) = (verdict.span_ns, verdict.time.idle_ns);
     let lanes = answer.parts.iter().flat_map(|part| &part.1.rows);
     let devices: BTreeSet<_> = lanes.filter_map(|row| row.device).collect();
     let who = match devices.len() {
-        0 | 1 => "The GPU is".to_owned(),
-        count => format!("With {count} GPUs, all of them together are"),
+        0 | 1 => "the GPU is".to_owned(),
+        count => format!("with {count} GPUs, all of them together are"),
     };
     if idle == 0 && devices.len() > 1 {
         return format!(
@@ -163,17 +160,10 @@ fn headline(answer: &Answer) -> String {
     if idle == 0 {
         return "The GPU is never idle between its first and its last activity.".to_owned();
     }
-    let mut causes: Vec<(i64, IdleCause)> = IdleCause::ALL
-        .into_iter()
-        .map(|cause| (rows.iter().map(|row| row.time.of(cause)).sum(), cause))
-        .filter(|(ns, _)| *ns > 0)
-        .collect();
-    causes.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let share = |ns: i64, of: i64| human::percent(percent(ns, of).unwrap_or(0.0));
+    let causes = verdict.causes().into_iter().take(2);
     let causes: Vec<String> = causes
-        .iter()
-        .take(2)
-        .map(|(ns, cause)| format!("{} {}", share(*ns, idle), cause.explanation()))
+        .map(|(cause, ns)| format!("{} {}", share(ns, idle), cause.explanation()))
         .collect();
     let long = |cause: IdleCause| {
         let gaps = answer.parts.iter().flat_map(|p| &p.1.gaps);
@@ -194,7 +184,8 @@ fn headline(answer: &Answer) -> String {
         format!(" {time} of it is a single gap {what}: not launch latency.")
     });
     format!(
-        "{who} idle {} of {} ({}): {}.{longest}",
+        "{}: {who} idle {} of {} ({}): {}.{longest}",
+        verdict.bound.words(),
         human::duration(precise(idle)),
         human::duration(precise(span)),
         share(idle, span),

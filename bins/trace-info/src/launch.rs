@@ -3,7 +3,9 @@
 use clap::Args;
 use cli::Outcome;
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{GpuWork, LaunchKind, Launches, Note, launch_parts};
+use gpu_time::{
+    GpuWork, IdleBound, IdleVerdict, LaunchKind, Launches, Note, idle_parts, launch_parts,
+};
 use report::human;
 
 use crate::args::ReportArgs;
@@ -20,7 +22,9 @@ own start:
   queue delay          after the call, while earlier work of the stream ran
   start, idle stream   the rest, if the stream was idle when the call returned
   launch gap           the rest, if earlier work was running then
-A queue holds work from its launch call to its start. CSV and Parquet hold the
+What bounds the GPU is decided as in `trace-info idle`: it is launch-bound if it
+idles for a fifth of the time or more and most of that is in launch calls and
+their latency. A queue holds work from its launch call to its start. CSV and Parquet hold the
 latencies, JSON the queues too.
 A window, or a step with --step-by time, counts launches whose work starts in it
 and samples queue depth over its time. A step by launch counts launches that
@@ -43,6 +47,7 @@ pub(crate) struct LaunchArgs {
 
 struct Answer {
     trace: String,
+    idle: IdleVerdict,
     parts: Vec<(RowKey, Launches)>,
     notes: Vec<Note>,
 }
@@ -67,12 +72,16 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
             let trace = input.label.clone();
             let (how, notes) = args.part.resolve(input, &work)?;
             let parts = launch_parts(&work, &how, args.series).into_iter();
+            let idle = idle_parts(&work, &how, 0);
+            let idle = idle.iter().filter(|part| args.part.wants(part.step));
+            let idle = IdleVerdict::of(idle.map(|part| &part.idle));
             let answer = Answer {
                 parts: parts
                     .filter(|part| args.part.wants(part.step))
                     .map(|part| (part::of(&trace, &how, part.step), part.launches))
                     .collect(),
                 trace,
+                idle,
                 notes,
             };
             Ok((answer, part::no_gpu_work(&work, &how)))
@@ -102,11 +111,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
     each.end(report)
 }
 
-/// Shares of launches onto an idle stream from which on work is launch-bound, or partly so.
-const BOUND: f64 = 50.0;
-const PARTLY: f64 = 20.0;
-
-/// Does the GPU wait for launches?
+/// Does the GPU wait for launches? The decision is that of `trace-info idle`.
 fn verdict(answer: &Answer) -> String {
     let sum = |f: fn(&Launches) -> u64| answer.parts.iter().map(|p| f(&p.1)).sum::<u64>();
     let (calls, idle) = (sum(|l| l.calls), sum(|l| l.onto_idle));
@@ -116,10 +121,22 @@ fn verdict(answer: &Answer) -> String {
             .to_owned();
     }
     let share = |n: u64| 100.0 * precise_count(n) / precise_count(calls);
-    let word = match share(idle) {
-        pct if pct >= BOUND => "Launch-bound",
-        pct if pct >= PARTLY => "Partly launch-bound",
-        _ => "Not launch-bound",
+    let bound = answer.idle.bound;
+    let word = match bound {
+        _ if bound.is_launch() => bound.words().to_owned(),
+        IdleBound::NotIdle => "Not launch-bound".to_owned(),
+        other => format!("{}, not launch-bound", other.words()),
+    };
+    let causes = answer.idle.causes().into_iter().take(2);
+    let causes: Vec<String> = causes
+        .map(|(cause, ns)| {
+            let part = gpu_time::percent(ns, answer.idle.time.idle_ns).unwrap_or(0.0);
+            format!("{} {}", human::percent(part), cause.explanation())
+        })
+        .collect();
+    let causes = match causes.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", causes.join(", ")),
     };
     let all = |l: &Launches| {
         let mut rows = l.rows.iter();
@@ -132,14 +149,16 @@ fn verdict(answer: &Answer) -> String {
     };
     let times = times.map_or_else(String::new, |times| {
         format!(
-            "; the call takes {} and queued work waits {} (medians)",
+            "; the call takes {}, queued work waits {} (medians)",
             human::duration(times.call.median_ns),
             human::duration(times.queued.median_ns)
         )
     });
     format!(
-        "{word}: {} of {} launch calls find their stream idle, {} take longer than the work they \
-         launch{times}.",
+        "{word}: the GPU idles {} of {}{causes}. {} of {} launch calls find their stream idle, {} \
+         take longer than the work they launch{times}.",
+        human::percent(answer.idle.idle_pct()),
+        human::duration(precise(answer.idle.span_ns)),
         human::percent(share(idle)),
         human::count(calls),
         human::percent(share(sum(|l| l.longer_than_work))),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpu_time::comm::{host_collectives, host_communication};
 use gpu_time::{GpuWork, KernelOptions, Roles, Rules, account, kernels, steps};
 use rca_cycles::phase_in_name;
 use report::human;
@@ -58,6 +59,8 @@ pub(crate) struct Overview {
     pub(crate) gpu_span_ns: i64,
     /// The kernel with the most time.
     pub(crate) top_kernel: Option<TopKernel>,
+    /// Collectives that the host carried out itself, in words.
+    pub(crate) host_communication: Option<String>,
 }
 
 /// The kernel with the most time.
@@ -101,6 +104,7 @@ impl Overview {
             gpu_busy_ns: time.busy_ns,
             gpu_span_ns: time.span_ns,
             top_kernel: top,
+            host_communication: host_communication(&host_collectives(trace)),
         }
     }
 
@@ -167,6 +171,11 @@ fn gpu_models(trace: &Trace) -> BTreeMap<String, u64> {
     let listed: Value = serde_json::from_str(listed).unwrap_or_default();
     let names = listed.as_array().map_or(&[][..], Vec::as_slice).iter();
     for name in names.filter_map(|device| device["name"].as_str()) {
+        let name = if name.is_empty() {
+            "GPU without a name"
+        } else {
+            name
+        };
         *models.entry(name.to_owned()).or_insert(0) += 1;
     }
     models

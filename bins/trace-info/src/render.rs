@@ -1,9 +1,10 @@
 //! The summary as text.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use report::human;
-use report::text::wrapped;
+use report::text::{shorten, wrapped};
 use report::{Cell, Column, RowSink, TextOptions, TextWriter, Unit};
 use trace_tables::Summary;
 use trace_tables::summary::{Finding, IssueCount, PlaceFacts};
@@ -166,6 +167,9 @@ fn overview(found: &Described, out: &mut dyn Write) -> io::Result<()> {
         );
         line(out, "top kernel", &text)?;
     }
+    if let Some(text) = &o.host_communication {
+        line(out, "host comm.", text)?;
+    }
     Ok(())
 }
 
@@ -179,12 +183,11 @@ fn data(found: &Described) -> &'static str {
     }
 }
 
-/// A name that fits two lines.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 120;
-    match name.char_indices().nth(MOST) {
-        Some((at, _)) => format!("{}...", name.get(..at).unwrap_or(name)),
-        None => name.to_owned(),
+/// A name that fits two lines of a terminal; nothing is cut elsewhere.
+fn shortened(name: &str) -> Cow<'_, str> {
+    match cli::terminal::table_width() {
+        Some(width) => shorten(name, 2 * width.saturating_sub(LABEL + 2)),
+        None => Cow::Borrowed(name),
     }
 }
 

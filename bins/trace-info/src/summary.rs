@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use cli::{Outcome, Stage};
+use gpu_time::comm::SHAPE_KEYS;
 use gpu_time::{GpuWork, NoGpuWork, no_gpu_work};
 use perfetto_reader::ArgPolicy;
 use report::JsonDocument;
@@ -82,7 +83,10 @@ fn read(args: &SummaryArgs, path: &std::path::Path) -> anyhow::Result<Described>
     let mut verbosity = args.verbosity;
     verbosity.quiet |= args.format.format() == SummaryFormat::Text && !args.input.strict;
     let input = trace_input::read(path, &args.input, verbosity, |options| {
-        let keys = CORRELATION_KEYS.iter().chain(&PLACE_KEYS);
+        let keys = CORRELATION_KEYS
+            .iter()
+            .chain(&PLACE_KEYS)
+            .chain(&SHAPE_KEYS);
         options.args = ArgPolicy::Only(keys.map(|key| (*key).to_owned()).collect());
     })?;
     let _stage = Stage::start("summarise", args.verbosity);

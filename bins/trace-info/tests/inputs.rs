@@ -180,6 +180,7 @@ fn a_window_inside_a_stall_is_idle_and_not_empty() {
         let words = ["idle", trace.to_str().unwrap(), "--window", window];
         let (code, out, err) = outcome(words);
         assert_eq!(code, 0, "{err}");
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(
             out.contains("idle 40.00 µs of 40.00 µs (100.00 %)"),
             is_idle,

@@ -119,7 +119,7 @@ impl IdleTime {
         }
     }
 
-    fn add(&mut self, gap: &Self) {
+    pub(crate) fn add(&mut self, gap: &Self) {
         self.gaps += gap.gaps;
         self.idle_ns += gap.idle_ns;
         self.host_wait_ns += gap.host_wait_ns;

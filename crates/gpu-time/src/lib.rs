@@ -34,6 +34,7 @@
 //! ```
 
 mod account;
+mod bound;
 mod caveats;
 pub mod comm;
 pub mod compat;
@@ -54,6 +55,7 @@ pub mod tables;
 mod work;
 
 pub use account::{Account, GpuTime, LARGE_GAP_NS, Unions, account, gpu_time, percent};
+pub use bound::{IDLE_MUCH_PCT, IdleBound, IdleVerdict};
 pub use caveats::{granularity_ns, notes};
 pub use error::Error;
 pub use idle::{

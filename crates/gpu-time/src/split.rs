@@ -107,16 +107,7 @@ impl WindowSpec {
     }
 }
 
-/// The annotations that are taken for steps unless a pattern is given: the first of these that any
-/// annotation matches.
-pub const STEP_PATTERNS: &[&str] = &[
-    "ProfilerStep#*",
-    "execute_*context_*",
-    "execute_model*",
-    "gpu_model_runner: forward*",
-    "step[*",
-    "execute_diffusion*",
-];
+pub use trace_model::step_name::STEP_PATTERNS;
 
 /// A step: a stretch of host time, which an annotation marks or another analysis found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,11 +1,11 @@
 //! How a number of spans is distributed.
 
+use rank_align::real::quantile;
 use serde::Serialize;
 
 /// The distribution of spans in nanoseconds.
 ///
-/// Quantiles are linear interpolations between the two nearest values in order (type 7 of Hyndman
-/// and Fan, as numpy and pandas do), the median among them.
+/// Quantiles, the median among them, are those of [`quantile`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Spread {
@@ -56,16 +56,6 @@ impl Spread {
             p99_ns: quantile(values, 99),
         }
     }
-}
-
-/// The value below which `percent` of the sorted values lie.
-#[expect(clippy::cast_precision_loss, reason = "an interpolation")]
-fn quantile(sorted: &[i64], percent: usize) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    let place = last * percent;
-    let (at, part) = (place / 100, (place % 100) as f64 / 100.0);
-    let value = |i: usize| sorted.get(i.min(last)).map_or(0.0, |v| *v as f64);
-    value(at) + (value(at + 1) - value(at)) * part
 }
 
 #[cfg(test)]

@@ -1,48 +1,46 @@
 //! Runs all steps for one question about one trace.
 
-use trace_model::Trace;
 use trace_model::kernel::Vocabulary;
 use trace_model::parallel::both;
+use trace_model::{SliceId, Trace};
 
 use crate::Error;
 use crate::capture::{Capture, GraphMatch, captures, match_graphs};
-use crate::exposure::{DeviceTime, Exposure};
+use crate::exposure::{DeviceTime, Exposure, HiddenBy};
 use crate::filter::{LaunchFilter, in_windows};
 use crate::graph::graph_launches;
 use crate::link::{Launch, Launches, Linking, launches};
-use crate::measure::{Breakdown, CollectiveRun, Measures, Meter};
+use crate::measure::{Bandwidth, Breakdown, CollectiveRun, Measures, Meter};
 use crate::outcome::{Absence, Outcome, absence};
+use crate::ranks::Transfer;
 use crate::select::KernelSelector;
 use crate::stacks::{StackGroup, StackOptions, Stacks, stacks};
 use crate::window::{NameMatch, Pick, Window, find_windows};
 use trace_model::kernel::TraceIndex;
+use trace_model::kernel::collective::{COLLECTIVE_KEYS, SHAPE_KEYS};
 
-/// Keys, without prefix, of all arguments that the analysis reads; a reader may leave out all
-/// others.
-pub const ARG_KEYS: [&str; 22] = [
-    "correlation",
-    "corr_id",
-    "correlation_id",
-    "External id",
-    "device",
-    "agent",
-    "stream",
-    "stream_id",
-    "queue",
-    "src_agent",
-    "dst_agent",
-    "kernel",
-    "Sequence number",
-    "Fwd thread id",
-    "Call stack",
-    "Collective name",
-    "In msg nelems",
-    "Out msg nelems",
-    "dtype",
-    "Group size",
-    "Process Group Name",
-    "Seq",
-];
+/// Returns the keys, without prefix, of all arguments that the analysis reads; a reader may leave out all others.
+pub fn arg_keys() -> Vec<&'static str> {
+    let links = [
+        "correlation",
+        "corr_id",
+        "correlation_id",
+        "External id",
+        "device",
+        "agent",
+        "stream",
+        "stream_id",
+        "queue",
+        "src_agent",
+        "dst_agent",
+        "kernel",
+        "Sequence number",
+        "Fwd thread id",
+        "Call stack",
+    ];
+    let all = links.iter().chain(&COLLECTIVE_KEYS).chain(&SHAPE_KEYS);
+    all.copied().collect()
+}
 
 /// Windows of a question.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +71,8 @@ pub struct Query {
     pub stacks: StackOptions,
     /// `true` to measure the cost of the kernels. Default is `false`.
     pub measure: bool,
+    /// Activities that hide communication, for exposed time.
+    pub hidden_by: HiddenBy,
     /// Classification of slices.
     pub vocabulary: Vocabulary,
 }
@@ -165,7 +165,7 @@ pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Resul
         || {
             query
                 .measure
-                .then(|| Exposure::new(&index, |s| index.is_collective(s)))
+                .then(|| Exposure::new(&index, query.hidden_by, |s| index.is_collective(s)))
         },
         || find_stacks(&index, query, &windows, capture_traces),
     );
@@ -273,8 +273,39 @@ fn find_stacks(
 }
 
 impl Answer {
-    /// Sorts the stacks by `order` (stable), then leaves out those with fewer than `min_count`
-    /// launches and all after the first `top`.
+    /// Gives the stacks the bandwidths that follow from the times of their collectives without waiting, one for each of
+    /// [`Answer::collectives`] as [`transfers`](crate::transfers) has them. Cost: a search for each kernel of a stack.
+    pub fn set_transfers(&mut self, transfers: &[Option<Transfer>]) {
+        let runs = &self.collectives;
+        let of = |links: &[Launch]| {
+            let mut kernels: Vec<SliceId> = links.iter().map(|link| link.kernel).collect();
+            kernels.sort_unstable();
+            kernels.dedup();
+            let mut out = Bandwidth::default();
+            for kernel in kernels {
+                let at = runs.binary_search_by_key(&kernel, |run| run.kernel);
+                let known = at.ok().and_then(|at| transfers.get(at)?.as_ref());
+                if let Some(transfer) = known {
+                    out.add(&transfer.what, transfer.latency_ns);
+                }
+            }
+            out
+        };
+        let mut all = Bandwidth::default();
+        for group in &mut self.groups {
+            let found = of(&group.group.links);
+            all = all.with(&found);
+            if let Some(measures) = &mut group.measures {
+                measures.bandwidth = found;
+            }
+        }
+        if let Some(total) = &mut self.total {
+            total.bandwidth = all;
+        }
+    }
+
+    /// Sorts the stacks by `order` (equal ones stay as they are), then leaves out those with fewer
+    /// than `min_count` launches and all after the first `top`.
     pub fn arrange(&mut self, order: Order, min_count: usize, top: Option<usize>) {
         let key = |s: &MeasuredStack| -> i128 {
             let m = s.measures.as_ref();

@@ -5,7 +5,18 @@ use std::collections::BTreeMap;
 use trace_model::interval::{Interval, IntervalSet, share};
 use trace_model::{DeviceId, Slice, SliceId};
 
-use trace_model::kernel::TraceIndex;
+use trace_model::kernel::{Activity, TraceIndex};
+
+/// What hides communication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum HiddenBy {
+    /// Computation: kernels that are no communication, and memset. Memcpy does not, as in the account of time of `gpu-time`.
+    #[default]
+    Computation,
+    /// Any other activity of the device, memcpy included.
+    AnyActivity,
+}
 
 /// Time of one device. `exposed_ns + hidden_ns` is `collective_ns`, exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +26,7 @@ pub struct DeviceTime {
     pub collective_ns: i64,
     /// Time with any other activity: other kernels, memcpy, memset.
     pub other_ns: i64,
-    /// Time with only a collective running.
+    /// Time with a collective running and nothing that hides it.
     pub exposed_ns: i64,
     /// Time with both.
     pub hidden_ns: i64,
@@ -28,6 +39,8 @@ struct Work {
     /// Interval of each of `kernels`.
     collectives: Vec<Interval>,
     others: Vec<Interval>,
+    /// Those of the others that do not hide communication.
+    beside: Vec<Interval>,
 }
 
 /// Exposed communication of a whole trace.
@@ -39,11 +52,15 @@ pub struct Exposure {
 }
 
 impl Exposure {
-    /// Sweeps the timeline of each device; `is_collective` decides which kernels are communication.
-    /// An exposed nanosecond is shared equally by the collectives that run in it.
+    /// Sweeps the time line of each device; `is_collective` decides which kernels are
+    /// communication, and `hidden_by` what hides it. An exposed nanosecond is shared equally by the collectives that run in it.
     ///
-    /// Cost: a sort of each device's activities.
-    pub fn new(index: &TraceIndex<'_>, is_collective: impl Fn(Slice<'_>) -> bool) -> Self {
+    /// Cost: a sort of each device's work.
+    pub fn new(
+        index: &TraceIndex<'_>,
+        hidden_by: HiddenBy,
+        is_collective: impl Fn(Slice<'_>) -> bool,
+    ) -> Self {
         let mut work: BTreeMap<DeviceId, Work> = BTreeMap::new();
         for slice in index.device_work() {
             let span = (slice.ts().nanos(), slice.end().nanos());
@@ -51,6 +68,10 @@ impl Exposure {
             if index.is_kernel(slice) && is_collective(slice) {
                 device.kernels.push(slice.id());
                 device.collectives.push(span);
+            } else if hidden_by == HiddenBy::Computation
+                && index.activity(slice) == Activity::GpuMemcpy
+            {
+                device.beside.push(span);
             } else {
                 device.others.push(span);
             }
@@ -58,13 +79,14 @@ impl Exposure {
         let mut out = Self::default();
         for (device, work) in work {
             let communication: IntervalSet = work.collectives.iter().copied().collect();
-            let other: IntervalSet = work.others.into_iter().collect();
-            let exposed = communication.subtract(&other);
+            let hiding: IntervalSet = work.others.iter().copied().collect();
+            let other: IntervalSet = work.others.into_iter().chain(work.beside).collect();
+            let exposed = communication.subtract(&hiding);
             let time = DeviceTime {
                 collective_ns: communication.measure().get(),
                 other_ns: other.measure().get(),
                 exposed_ns: exposed.measure().get(),
-                hidden_ns: communication.intersect(&other).measure().get(),
+                hidden_ns: communication.intersect(&hiding).measure().get(),
             };
             out.devices.insert(device, time);
             let shares = share(&work.collectives, &exposed);

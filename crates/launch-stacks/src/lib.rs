@@ -44,20 +44,22 @@ mod select;
 mod stacks;
 mod window;
 
-pub use analyse::{ARG_KEYS, Answer, MeasuredStack, Order, Query, WindowChoice, analyse};
+pub use analyse::{Answer, MeasuredStack, Order, Query, WindowChoice, analyse, arg_keys};
 pub use capture::{Capture, CaptureNode, GraphMatch, captures, match_graphs};
 pub use diff::{Difference, compare};
 pub use error::Error;
-pub use exposure::{DeviceTime, Exposure};
+pub use exposure::{DeviceTime, Exposure, HiddenBy};
 pub use filter::{LaunchFilter, in_windows};
 pub use graph::{GraphLaunch, graph_launches};
 pub use link::{Conflict, Launch, Launches, Linking, launches};
 pub use measure::{
-    Breakdown, CollectiveRun, Distribution, KernelPart, Measures, Meter, StreamPart,
+    Bandwidth, Breakdown, CollectiveRun, Distribution, KernelPart, Measures, Meter, StreamPart,
 };
 pub use merge::{MergedStack, RankShare, StackWait, merge, waits_by_rank, waits_by_stack};
 pub use outcome::{Absence, KernelCount, Outcome, absence};
-pub use ranks::{Alignment, CollectiveWait, RankTrace, align_ranks, collective_waits};
+pub use ranks::{
+    Alignment, CollectiveWait, RankTrace, Transfer, align_ranks, collective_waits, transfers,
+};
 pub use select::KernelSelector;
 pub use stacks::{AUTOGRAD_FRAME, StackGroup, StackOptions, Stacks, stacks};
 pub use trace_model::align::{kernel_stem, longest_common};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use rank_align::real::{quantile, real};
 use rustc_hash::FxBuildHasher;
 use trace_model::kernel::CommLibrary;
 use trace_model::{DeviceId, Slice, SliceId, StrId, StreamId};
@@ -22,13 +23,12 @@ pub struct Distribution {
     pub total_ns: i64,
     /// Minimum.
     pub min_ns: i64,
-    /// Median by nearest rank, as for the other percentiles: the smallest value that at least that
-    /// share of all values does not exceed.
-    pub p50_ns: i64,
+    /// The median, as the other percentiles by [`quantile`].
+    pub p50_ns: f64,
     /// The 90th percentile.
-    pub p90_ns: i64,
+    pub p90_ns: f64,
     /// The 99th percentile.
-    pub p99_ns: i64,
+    pub p99_ns: f64,
     /// Maximum.
     pub max_ns: i64,
     /// Arithmetic mean.
@@ -44,10 +44,6 @@ impl Distribution {
         let (Some(&min_ns), Some(&max_ns)) = (values.first(), values.last()) else {
             return Self::default();
         };
-        let rank = |percent: usize| {
-            let at = (values.len() * percent).div_ceil(100).max(1) - 1;
-            values.get(at).copied().unwrap_or(max_ns)
-        };
         let total: i128 = values.iter().map(|v| i128::from(*v)).sum();
         #[expect(clippy::cast_precision_loss, reason = "means are statistics")]
         let (n, total_real) = (values.len() as f64, total as f64);
@@ -58,9 +54,9 @@ impl Distribution {
             count: values.len(),
             total_ns: i64::try_from(total).unwrap_or(i64::MAX),
             min_ns,
-            p50_ns: rank(50),
-            p90_ns: rank(90),
-            p99_ns: rank(99),
+            p50_ns: quantile(values, 50),
+            p90_ns: quantile(values, 90),
+            p99_ns: quantile(values, 99),
             max_ns,
             mean_ns,
             stddev_ns: if values.len() < 2 {
@@ -69,6 +65,62 @@ impl Distribution {
                 (squares / (n - 1.0)).sqrt()
             },
         }
+    }
+}
+
+/// The bandwidth of a set of collectives.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Bandwidth {
+    /// Collectives of which size, group and time are known.
+    pub collectives: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their time.
+    pub time_ns: i64,
+    /// The bytes, each collective's times its factor for the bus; none without an operation whose factor is known.
+    bus_bytes: Option<f64>,
+}
+
+impl Bandwidth {
+    /// Adds one collective that took `time_ns`; one of unknown size or group does not count.
+    pub fn add(&mut self, what: &Collective, time_ns: i64) {
+        let (Some(_), Some(bytes)) = (what.algbw(time_ns), what.bytes) else {
+            return;
+        };
+        self.collectives += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.time_ns = self.time_ns.saturating_add(time_ns);
+        if let Some(bus) = what.busbw(time_ns) {
+            self.bus_bytes = Some(self.bus_bytes.unwrap_or(0.0) + bus * real(time_ns));
+        }
+    }
+
+    /// Returns the bandwidth of both sets together.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let bus = [self.bus_bytes, other.bus_bytes];
+        Self {
+            collectives: self.collectives + other.collectives,
+            bytes: self.bytes.saturating_add(other.bytes),
+            time_ns: self.time_ns.saturating_add(other.time_ns),
+            bus_bytes: bus.into_iter().flatten().reduce(|a, b| a + b),
+        }
+    }
+
+    /// Returns the algorithm bandwidth in bytes per second: all bytes by all time.
+    pub fn algbw_bytes_per_s(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        self.per_second(self.bytes as f64)
+    }
+
+    /// Returns the bus bandwidth in bytes per second, weighted by time.
+    pub fn busbw_bytes_per_s(&self) -> Option<f64> {
+        self.per_second(self.bus_bytes?)
+    }
+
+    fn per_second(&self, bytes: f64) -> Option<f64> {
+        (self.time_ns > 0).then(|| bytes / real(self.time_ns) * 1e9)
     }
 }
 
@@ -93,12 +145,12 @@ pub struct Measures {
     pub exposed_ns: Option<i64>,
     /// Bytes of all collectives with known size.
     pub bytes: Option<u64>,
-    /// Algorithm bandwidth: those bytes divided by the time of their kernels, in 10⁹ bytes per
-    /// second.
-    pub algbw_gb_per_s: Option<f64>,
-    /// Bus bandwidth, weighted by time.
-    pub busbw_gb_per_s: Option<f64>,
-    /// Number of collectives by size: (the largest power of two not above it, count).
+    /// Bandwidth over the times of the collectives without waiting, which only the recordings of all ranks tell
+    /// ([`Answer::set_transfers`](crate::Answer::set_transfers)); unknown until then.
+    pub bandwidth: Bandwidth,
+    /// Bandwidth over the durations of the kernels, which include waiting for other ranks: a lower bound.
+    pub kernel_bandwidth: Bandwidth,
+    /// Number of collectives by size in bytes, ascending: (size, count).
     pub sizes: Vec<(u64, usize)>,
     /// Names of the collectives, as their producers wrote them.
     pub collectives: Vec<String>,
@@ -291,8 +343,7 @@ impl<'a, 't> Meter<'a, 't> {
         let mut names: Vec<&str> = Vec::new();
         let mut last: Option<&Arc<CollectiveKind>> = None;
         let mut bytes: Option<u64> = None;
-        let (mut moved, mut timed_ns, mut bus_time) = (0_u64, 0_i64, 0.0);
-        let mut bus_known = false;
+        let mut kernel_bandwidth = Bandwidth::default();
         let mut runs = Ascending::new(&self.runs, |run: &CollectiveRun| run.kernel);
         let mut shares = Ascending::new(self.exposure.shares(), |s| s.0);
         for link in &distinct {
@@ -308,18 +359,8 @@ impl<'a, 't> Meter<'a, 't> {
             };
             if let Some(size) = run.what.bytes {
                 bytes = Some(bytes.unwrap_or(0).saturating_add(size));
-                let floor = size.checked_ilog2().map_or(0, |log| 1 << log);
-                *sizes.entry(floor).or_default() += 1;
-                if run.what.algbw(run.duration_ns).is_some() {
-                    moved = moved.saturating_add(size);
-                    timed_ns = timed_ns.saturating_add(run.duration_ns);
-                    if let Some(bus) = run.what.busbw(run.duration_ns) {
-                        #[expect(clippy::cast_precision_loss, reason = "a weight")]
-                        let weight = run.duration_ns as f64;
-                        bus_time += bus * weight;
-                        bus_known = true;
-                    }
-                }
+                *sizes.entry(size).or_default() += 1;
+                kernel_bandwidth.add(&run.what, run.duration_ns);
             }
             // Consecutive runs are mostly of one kind.
             let kind = &run.what.kind;
@@ -330,10 +371,6 @@ impl<'a, 't> Meter<'a, 't> {
         }
         names.sort_unstable();
         let collectives = names.into_iter().map(str::to_owned).collect();
-        #[expect(clippy::cast_precision_loss, reason = "ratios")]
-        let rate = |amount: f64| (timed_ns > 0).then(|| amount / timed_ns as f64);
-        #[expect(clippy::cast_precision_loss, reason = "ratios")]
-        let algbw = rate(moved as f64);
         Measures {
             launches: calls.len(),
             kernels: distinct.len(),
@@ -343,8 +380,8 @@ impl<'a, 't> Meter<'a, 't> {
             queue: Distribution::of(&mut queue),
             exposed_ns: exposed,
             bytes,
-            algbw_gb_per_s: algbw,
-            busbw_gb_per_s: rate(bus_time).filter(|_| bus_known),
+            bandwidth: Bandwidth::default(),
+            kernel_bandwidth,
             sizes: sizes.into_iter().collect(),
             collectives,
         }
@@ -396,13 +433,14 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_by_nearest_rank() {
+    fn percentiles_interpolate() {
         let mut values: Vec<i64> = (1..=10).rev().collect();
         let d = Distribution::of(&mut values);
-        assert_eq!(
-            (d.min_ns, d.p50_ns, d.p90_ns, d.p99_ns, d.max_ns),
-            (1, 5, 9, 10, 10)
-        );
+        assert_eq!((d.min_ns, d.max_ns), (1, 10));
+        // numpy.quantile(range(1, 11), [0.5, 0.9, 0.99])
+        for (got, want) in [(d.p50_ns, 5.5), (d.p90_ns, 9.1), (d.p99_ns, 9.91)] {
+            assert!((got - want).abs() < 1e-9, "{got} against {want}");
+        }
         assert_eq!((d.count, d.total_ns), (10, 55));
         assert!((d.mean_ns - 5.5).abs() < 1e-12);
         assert!((d.stddev_ns - 3.027_650_354_097_491_6).abs() < 1e-12);

@@ -1,9 +1,11 @@
 //! Joins the same collectives on several ranks: clock offsets, last rank, wait times.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rank_align::{
-    AlignedRun, Arrivals, Group, Matched, Matching, RankClock, RankRun, is_synchronising,
+    AlignedRun, Arrivals, Group, JobSize, Matched, Matching, RankClock, RankRun, is_synchronising,
+    may_lack_members,
 };
 use trace_model::kernel::collective::Collective;
 use trace_model::{Rank, SliceId, Trace};
@@ -89,6 +91,70 @@ impl CollectiveWait {
     }
 }
 
+/// How long a collective takes when nobody is waited for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Transfer {
+    /// What it is, as the first of the ranks that knows says.
+    pub what: Collective,
+    /// The shortest duration over all ranks, which is that of the last one to arrive. It needs no common clock.
+    pub latency_ns: i64,
+}
+
+fn job_size(ranks: &[RankTrace<'_>]) -> JobSize {
+    let stated = |rank: &RankTrace<'_>| rank.trace.meta().distributed.as_ref()?.world_size;
+    JobSize::of(ranks.iter().map(stated))
+}
+
+/// What the runs of one collective are, as the first one that knows the size says, else the first that knows the operation.
+fn what_of<'a>(runs: impl Iterator<Item = &'a CollectiveRun> + Clone) -> Option<&'a Collective> {
+    let sized = runs.clone().find(|run| run.what.bytes.is_some());
+    let named = || runs.clone().find(|run| run.what.op.is_some());
+    Some(&sized.or_else(named)?.what)
+}
+
+/// For each rank, for each of its runs: how long its collective takes without waiting. None where a member of the group may be missing:
+/// its durations may then all include waiting for that one.
+pub fn transfers(ranks: &[RankTrace<'_>], alignment: &Alignment) -> Vec<Vec<Option<Transfer>>> {
+    let size = job_size(ranks);
+    let mut out: Vec<Vec<Option<Transfer>>> =
+        ranks.iter().map(|r| vec![None; r.runs.len()]).collect();
+    for matched in &alignment.joined.collectives {
+        let group = alignment.joined.groups.get(matched.group);
+        let members = group.and_then(|g| g.key.members()).map(|m| m.len());
+        let runs = matched
+            .runs
+            .iter()
+            .filter_map(|(member, place)| ranks.get(*member)?.runs.get(*place));
+        let recorded = matched.runs.len();
+        let (Some(what), Some(latency_ns)) = (
+            what_of(runs.clone()),
+            runs.clone().map(|run| run.duration_ns).min(),
+        ) else {
+            continue;
+        };
+        let mut what = what.clone();
+        if what.group_size.is_none()
+            && let Some(world) = size.all_recorded()
+            && recorded == world as usize
+        {
+            Arc::make_mut(&mut what.kind).set_group_size(world);
+        }
+        if may_lack_members(recorded, members, what.group_size, size.is_part()) {
+            continue;
+        }
+        for (member, place) in &matched.runs {
+            if let Some(place) = out.get_mut(*member).and_then(|runs| runs.get_mut(*place)) {
+                *place = Some(Transfer {
+                    what: what.clone(),
+                    latency_ns,
+                });
+            }
+        }
+    }
+    out
+}
+
 /// Joins the collectives of `ranks` and estimates their clocks: [`rank_align::match_ranks`], [`rank_align::clocks`].
 pub fn align_ranks(ranks: &[RankTrace<'_>]) -> Alignment {
     let runs: Vec<Vec<RankRun<'_>>> = ranks.iter().map(runs_of).collect();
@@ -152,20 +218,15 @@ fn wait(
             Some((member, run, clock.align(absolute(start), absolute(end))))
         })
         .collect();
-    let what = known.iter().find(|r| r.1.what.bytes.is_some());
-    let what = what.or_else(|| known.iter().find(|r| r.1.what.op.is_some()))?;
-    let what = what.1.what.clone();
+    let what = what_of(known.iter().map(|r| r.1))?.clone();
     if !is_synchronising(what.op) {
         return None;
     }
     let runs: Vec<Option<AlignedRun>> = known.iter().map(|r| Some(r.2)).collect();
     let arrivals = Arrivals::of(&runs).filter(|a| !a.contradiction)?;
-    let size = match (group.key.members(), what.group_size) {
-        (Some(members), _) => members.len(),
-        (None, Some(size)) => size as usize,
-        (None, None) => 0,
-    };
-    let complete = known.len() >= size;
+    let members = group.key.members().map(|members| members.len());
+    let is_part = job_size(ranks).is_part();
+    let complete = !may_lack_members(known.len(), members, what.group_size, is_part);
     let last = arrivals.last.filter(|_| complete && arrivals.is_late());
     let last_start = known.iter().map(|r| r.2.start_ns).max()?;
     let wait = CollectiveWait {

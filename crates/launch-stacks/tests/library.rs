@@ -1,9 +1,10 @@
 //! Tests the steps on hand-made traces: windows, links, exposure, ranks, compared with brute force.
 
 use launch_stacks::{
-    Capture, CaptureNode, CollectiveOp, CollectiveRun, Exposure, KernelSelector, LaunchFilter,
-    Linking, NameMatch, Pick, Query, RankTrace, TraceIndex, Window, WindowChoice, align_ranks,
-    analyse, collective_waits, find_windows, in_windows, launches,
+    Capture, CaptureNode, CollectiveOp, CollectiveRun, Exposure, HiddenBy, KernelSelector,
+    LaunchFilter, Linking, NameMatch, Pick, Query, RankTrace, TraceIndex, Window, WindowChoice,
+    align_ranks, analyse, arg_keys, collective_waits, find_windows, in_windows, launches,
+    transfers,
 };
 use proptest::prelude::*;
 use trace_model::kernel::Vocabulary;
@@ -173,19 +174,56 @@ fn the_whole_query_in_one_call() {
 }
 
 #[test]
-fn copies_hide_communication_and_devices_do_not_mix() {
+fn memcpy_hides_communication_only_if_asked_and_devices_do_not_mix() {
     let mut made = Made::default();
     made.slice((0, 1), (0, 100), ("kernel", "ncclDevKernel_A"), &[]);
     made.slice((0, 2), (50, 100), ("gpu_memcpy", "Memcpy DtoH"), &[]);
+    made.slice((0, 3), (90, 20), ("gpu_memset", "Memset"), &[]);
     made.slice((1, 1), (0, 100), ("kernel", "gemm"), &[]);
     let trace = made.finish();
     let index = TraceIndex::new(&trace, Vocabulary::default());
-    let exposure = Exposure::new(&index, |s| index.is_collective(s));
-    let times: Vec<_> = exposure
-        .devices()
-        .map(|(d, t)| (d.0, t.collective_ns, t.other_ns, t.exposed_ns))
-        .collect();
-    assert_eq!(times, [(0, 100, 100, 50), (1, 0, 100, 0)]);
+    for (hidden_by, other, exposed) in [
+        (HiddenBy::Computation, 100, 90),
+        (HiddenBy::AnyActivity, 100, 50),
+    ] {
+        let exposure = Exposure::new(&index, hidden_by, |s| index.is_collective(s));
+        let times: Vec<_> = exposure
+            .devices()
+            .map(|(d, t)| (d.0, t.collective_ns, t.other_ns, t.exposed_ns))
+            .collect();
+        assert_eq!(times, [(0, 100, other, exposed), (1, 0, 100, 0)]);
+    }
+}
+
+/// Collectives count by their own size, not by a class of sizes.
+#[test]
+fn sizes_are_exact() {
+    let mut made = Made::default();
+    for (at, elements) in [(1, 100), (2, 100), (3, 1000)] {
+        let args = [
+            ("Collective name", Value::Text("allreduce")),
+            ("dtype", Value::Text("Float")),
+            ("Group size", Value::Int(4)),
+            ("In msg nelems", Value::Int(elements)),
+            ("Out msg nelems", Value::Int(elements)),
+            ("External id", Value::Int(at)),
+        ];
+        let call = ("cpu_op", "record_param_comms");
+        made.slice((1, 1), (10 * at, 5), call, &args);
+        made.slice((0, 7), (100 * at, 50), ("kernel", "ncclDevKernel_x"), &args);
+    }
+    let trace = made.finish();
+    let mut query = Query::default();
+    query.kernels = KernelSelector::collectives();
+    query.measure = true;
+    let answer = analyse(&trace, &query, &[]).unwrap();
+    let total = answer.total.as_ref().unwrap();
+    assert_eq!(total.sizes, [(400, 2), (4000, 1)]);
+    assert_eq!(total.bytes, Some(4800));
+    // Of a rank alone it is not known how long it waited.
+    assert_eq!(total.bandwidth.busbw_bytes_per_s(), None);
+    assert_eq!(total.kernel_bandwidth.algbw_bytes_per_s(), Some(32e9));
+    assert_eq!(total.kernel_bandwidth.busbw_bytes_per_s(), Some(48e9));
 }
 
 /// Returns name and bytes of a collective, as stated by the operator that the kernel's external id
@@ -243,6 +281,66 @@ fn a_size_needs_only_the_count_it_is_made_of() {
         ("all_to_allv", input, None),
     ] {
         assert_eq!(moved(name, &[count]).1, want, "{name} with {count:?}");
+    }
+}
+
+/// Kernels without metadata are as large as the tensors of the operators around their launches.
+#[test]
+fn sizes_come_from_the_operators_of_symmetric_memory_and_of_engines() {
+    for (operator, kernel, dims, types, want) in [
+        (
+            "symm_mem::multimem_all_reduce_",
+            "void multimem_all_reduce_kernel<c10::BFloat16, 16>(X)",
+            "[[8, 100], [], []]",
+            "['c10::BFloat16', 'Scalar', '']",
+            Some(1600),
+        ),
+        (
+            "symm_mem::multimem_all_gather_out",
+            "multimem_all_gather_kernel",
+            "[[100], [], [400]]",
+            "['float', '', 'float']",
+            Some(1600),
+        ),
+        (
+            "_C_custom_ar::all_reduce",
+            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(X)",
+            "[[], [16, 10], [16, 10], [], []]",
+            "['Scalar', 'c10::BFloat16', 'c10::BFloat16', 'Scalar', 'Scalar']",
+            Some(320),
+        ),
+        (
+            "vllm::reduce_scatter",
+            "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL",
+            "[[64, 10], [], []]",
+            "['c10::BFloat16', 'Scalar', 'Scalar']",
+            Some(1280),
+        ),
+        // How much comes out is as many times this as there are ranks.
+        (
+            "vllm::all_gather",
+            "ncclDevKernel_AllGather_RING_LL",
+            "[[64, 10], [], []]",
+            "['c10::BFloat16', 'Scalar', 'Scalar']",
+            None,
+        ),
+    ] {
+        let mut made = Made::default();
+        let shapes = [
+            ("Input Dims", Value::Text(dims)),
+            ("Input type", Value::Text(types)),
+        ];
+        let id = [("correlation", Value::Int(1))];
+        made.slice((1, 1), (0, 100), ("cpu_op", operator), &shapes);
+        made.slice((1, 1), (10, 5), ("cuda_runtime", "cudaLaunchKernel"), &id);
+        made.slice((0, 7), (50, 5), ("kernel", kernel), &id);
+        let trace = made.finish();
+        let mut query = Query::default();
+        query.kernels = KernelSelector::collectives();
+        query.measure = true;
+        let answer = analyse(&trace, &query, &[]).unwrap();
+        assert_eq!(answer.total.unwrap().bytes, want, "{operator}");
+        assert!(arg_keys().contains(&"Input Dims"));
     }
 }
 
@@ -353,6 +451,12 @@ fn a_missing_rank_may_have_been_the_last() {
         // If ranks start at the same time, or one is missing, none is the last.
         assert_eq!(waits[0].complete, group_size == 2);
         assert_eq!(waits[0].last, (late > 0 && group_size == 2).then_some(1));
+        // Both ranks have the time of the last to arrive, if none is missing.
+        let times = transfers(&ranks, &align_ranks(&ranks));
+        let latency =
+            |t: &Vec<Option<launch_stacks::Transfer>>| t[0].as_ref().map(|t| t.latency_ns);
+        let known = (group_size == 2).then_some(110 - late);
+        assert_eq!(times.iter().map(latency).collect::<Vec<_>>(), [known; 2]);
     }
 }
 
@@ -438,7 +542,7 @@ proptest! {
         }
         let trace = made.finish();
         let index = TraceIndex::new(&trace, Vocabulary::default());
-        let exposure = Exposure::new(&index, |s| index.is_collective(s));
+        let exposure = Exposure::new(&index, HiddenBy::default(), |s| index.is_collective(s));
         for (device, time) in exposure.devices() {
             let runs = |t: i64, collective: bool| {
                 work.iter().any(|w| w.0 == device.0 && w.1 == collective && w.2 <= t && t < w.2 + w.3)

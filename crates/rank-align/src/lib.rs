@@ -11,6 +11,7 @@
 
 mod arrivals;
 mod clock;
+mod job;
 mod matching;
 pub mod real;
 mod sequence;
@@ -18,5 +19,6 @@ mod tree;
 
 pub use arrivals::{AlignedRun, Arrivals};
 pub use clock::{ClockFit, fit};
+pub use job::{JobSize, may_lack_members};
 pub use matching::{Group, GroupKey, Matched, Matching, RankRun, is_synchronising, match_ranks};
 pub use tree::{RankClock, clocks};

@@ -2,6 +2,9 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
+use trace_model::step_name::{
+    self, StepBatch, StepPhase, phase_of_word, phase_word, step_batch, step_phase,
+};
 
 use crate::cut::Cuts;
 use crate::engine::{Engine, any};
@@ -65,103 +68,48 @@ struct Hint {
     prefill: bool,
     decode: bool,
     mixed: bool,
+    /// Its requests are counted by kind.
+    counted: bool,
     workload: Option<Workload>,
 }
 
-/// The number that a text begins with.
-fn number(text: &str) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    text[..digits].parse().ok()
-}
-
-/// The number behind a key, as in `bs=32`, if a word of its own begins with it.
-fn keyed(text: &str, key: &str) -> Option<u64> {
-    let mut words = text.split([' ', '[', ',']);
-    words.find_map(|word| number(word.strip_prefix(key)?))
-}
-
-/// Requests, tokens processed and tokens attended to of `3(sq48sk900…)`, and of the older `3(48_900)`,
-/// which has no tokens attended to.
-fn part(text: &str) -> Option<(u64, Option<u64>, Option<u64>)> {
-    let requests = number(text)?;
-    let inside = text.split(')').next().unwrap_or("");
-    let inside = inside.split_once('(').map_or("", |p| p.1);
-    let tokens = number(inside.strip_prefix("sq").unwrap_or(inside));
-    let attended = inside.strip_prefix("sq").and_then(|rest| {
-        let (_, rest) = rest.split_once("sk")?;
-        number(rest)
-    });
-    Some((requests, tokens, attended))
-}
-
-/// What the name of a step says of its batch: `execute_<tokens>_context_<n>(…)_generation_<m>(…)` of vLLM, and
-/// `step[DECODE bs=<m> …]` and `step[EXTEND bs=<n> toks=<tokens>]` of SGLang.
-fn workload_of(name: &str) -> Option<Workload> {
+/// What the name of a step states of its batch, where it tells all of [`Workload`].
+fn workload(batch: &StepBatch) -> Option<Workload> {
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    if let Some(inside) = name.strip_prefix("step[") {
-        let requests = keyed(inside, "bs=")?;
-        let tokens = keyed(inside, "toks=");
-        let mut of = Workload::default();
-        match stated(inside)? {
-            Phase::Prefill => {
-                of.prefill_requests = small(requests);
-                of.prefill_tokens = small(tokens?);
-            }
-            Phase::Decode => of.decode_requests = small(requests),
-            // How many requests do what is not said.
-            _ => return None,
-        }
-        return Some(of);
-    }
-    let context = &name[name.find("context_")? + 8..];
-    let generation = &name[name.find("generation_")? + 11..];
-    let all = name.strip_prefix("execute_").and_then(number).unwrap_or(0);
-    let (prefills, tokens, prefill_kv) = part(context)?;
-    let (decodes, _, decode_kv) = part(generation)?;
-    // The tokens of a batch are those of prompts and one for each other request.
-    let tokens = tokens.unwrap_or(all.saturating_sub(decodes));
+    let (prefills, decodes) = (batch.prefills()?, batch.decodes()?);
+    let is_prefill = prefills.requests > 0;
     Some(Workload {
-        prefill_requests: small(prefills),
-        prefill_tokens: if prefills > 0 { small(tokens) } else { 0 },
-        decode_requests: small(decodes),
-        prefill_kv_tokens: prefill_kv.filter(|_| prefills > 0),
-        decode_kv_tokens: decode_kv.filter(|_| decodes > 0),
+        prefill_requests: small(prefills.requests),
+        prefill_tokens: if is_prefill {
+            small(prefills.tokens?)
+        } else {
+            0
+        },
+        decode_requests: small(decodes.requests),
+        prefill_kv_tokens: prefills.context_tokens.filter(|_| is_prefill),
+        decode_kv_tokens: decodes.context_tokens.filter(|_| decodes.requests > 0),
     })
 }
 
-/// Words of a name that state a phase.
-const PHASE_WORDS: [(&str, Phase); 4] = [
-    ("prefill", Phase::Prefill),
-    ("extend", Phase::Prefill),
-    ("decode", Phase::Decode),
-    ("mixed", Phase::Mixed),
-];
-
-/// The phase that one word states.
-fn of_word(word: &str) -> Option<Phase> {
-    let known = PHASE_WORDS
-        .iter()
-        .find(|(known, _)| known.eq_ignore_ascii_case(word));
-    known.map(|(_, phase)| *phase)
+impl From<StepPhase> for Phase {
+    fn from(phase: StepPhase) -> Self {
+        match phase {
+            StepPhase::Prefill => Self::Prefill,
+            StepPhase::Decode => Self::Decode,
+            StepPhase::Mixed => Self::Mixed,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// What a range is for, if its name says so by a word of its own: `decode_step 7`, not `decoder`.
 pub(crate) fn stated(name: &str) -> Option<Phase> {
-    let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
-    words.find_map(of_word)
+    phase_word(name).map(Phase::from)
 }
 
 /// The name with every number as `#`.
 pub(crate) fn without_numbers(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c.is_ascii_digit() {
-            false => text.push(c),
-            true if !text.ends_with('#') => text.push('#'),
-            true => {}
-        }
-    }
-    text
+    step_name::without_numbers(name).into_owned()
 }
 
 /// Returns the family of a step's name: every number as `#` and every word that states a phase as `*`.
@@ -176,7 +124,11 @@ pub fn family(name: &str) -> String {
     while !rest.is_empty() {
         let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
         let (word, after) = rest.split_at(letters);
-        out.push_str(if of_word(word).is_some() { "*" } else { word });
+        out.push_str(if phase_of_word(word).is_some() {
+            "*"
+        } else {
+            word
+        });
         let other = after
             .find(|c: char| c.is_ascii_alphabetic())
             .unwrap_or(after.len());
@@ -191,7 +143,7 @@ pub fn family(name: &str) -> String {
 /// numbers if these are of the batch (`bs=32`), else with `#` for them. None for other names.
 pub(crate) fn label(name: &str) -> Option<String> {
     let is_pair = |pair: &[u8]| pair[0] == b'=' && pair[1].is_ascii_digit();
-    if workload_of(name).is_some() || name.as_bytes().windows(2).any(is_pair) {
+    if step_batch(name).is_some() || name.as_bytes().windows(2).any(is_pair) {
         return Some(name.to_owned());
     }
     stated(name).map(|_| without_numbers(name))
@@ -200,24 +152,18 @@ pub(crate) fn label(name: &str) -> Option<String> {
 /// Returns the phase that the name of an annotation states, for example `step[DECODE bs=32]` or
 /// `execute_32_context_0(sq0)_generation_32(sq32)`, or `None` if it states none.
 pub fn phase_in_name(name: &str) -> Option<Phase> {
-    let Some(batch) = workload_of(name) else {
-        return stated(name);
-    };
-    match (batch.prefill_requests > 0, batch.decode_requests > 0) {
-        (true, true) => Some(Phase::Mixed),
-        (true, false) => Some(Phase::Prefill),
-        (false, true) => Some(Phase::Decode),
-        (false, false) => None,
-    }
+    step_phase(name).map(Phase::from)
 }
 
 fn hint(name: &str, kind: Kind, engine: Option<&Engine>) -> Hint {
     let mut hint = Hint::default();
     if kind == Kind::Annotation {
-        hint.workload = workload_of(name);
-        if let Some(w) = hint.workload {
-            hint.prefill = w.prefill_requests > 0;
-            hint.decode = w.decode_requests > 0;
+        let batch = step_batch(name).unwrap_or_default();
+        hint.workload = workload(&batch);
+        if let (Some(prefills), Some(decodes)) = (batch.prefills(), batch.decodes()) {
+            hint.counted = true;
+            hint.prefill = prefills.requests > 0;
+            hint.decode = decodes.requests > 0;
             return hint;
         }
     }
@@ -258,7 +204,7 @@ pub(crate) fn phases(
         if !(h.prefill || h.decode || h.mixed) {
             return;
         }
-        let strength = if h.workload.is_some() {
+        let strength = if h.counted {
             1.0
         } else if kind.is_device() {
             0.7
@@ -437,14 +383,20 @@ mod tests {
                 (0, None),
             ),
         ] {
-            let of = workload_of(name).unwrap();
+            let of = workload(&step_batch(name).unwrap()).unwrap();
             assert_eq!(
                 (of.prefill_requests, of.prefill_tokens, of.prefill_kv_tokens),
                 prefill
             );
             assert_eq!((of.decode_requests, of.decode_kv_tokens), decode, "{name}");
         }
-        assert_eq!(workload_of("step[MIXED bs=4 toks=90]"), None);
-        assert_eq!(workload_of("ProfilerStep#6"), None);
+        // What is not stated of a batch is not 0.
+        for name in [
+            "step[MIXED bs=4 toks=90]",
+            "execute_new_1_cached_3",
+            "[Executor] _forward_step 3: 1 ctx reqs, 0 gen reqs",
+        ] {
+            assert_eq!(workload(&step_batch(name).unwrap()), None, "{name}");
+        }
     }
 }

@@ -24,6 +24,7 @@ pub mod parallel;
 pub mod ranks;
 #[cfg(feature = "serde")]
 mod serialize;
+pub mod step_name;
 mod table;
 mod time;
 mod trace;

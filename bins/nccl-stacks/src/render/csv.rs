@@ -9,6 +9,7 @@ use crate::render::{Report, tables};
 /// Writes the report.
 pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
     let ns = |name: &'static str| Column::int(name).unit(Unit::Nanos);
+    let real = |name: &'static str| Column::real(name);
     let columns = [
         Column::uint("rank"),
         Column::uint("stack"),
@@ -16,17 +17,19 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
         Column::uint("kernels"),
         ns("gpu_total_ns"),
         ns("gpu_min_ns"),
-        ns("gpu_p50_ns"),
-        ns("gpu_p90_ns"),
-        ns("gpu_p99_ns"),
+        real("gpu_p50_ns").unit(Unit::Nanos),
+        real("gpu_p90_ns").unit(Unit::Nanos),
+        real("gpu_p99_ns").unit(Unit::Nanos),
         ns("gpu_max_ns"),
-        Column::real("gpu_mean_ns").unit(Unit::Nanos),
-        Column::real("gpu_stddev_ns").unit(Unit::Nanos),
-        ns("latency_p50_ns"),
+        real("gpu_mean_ns").unit(Unit::Nanos),
+        real("gpu_stddev_ns").unit(Unit::Nanos),
+        real("latency_p50_ns").unit(Unit::Nanos),
         ns("exposed_ns"),
         Column::uint("bytes").unit(Unit::Bytes),
-        Column::real("algbw_gb_per_s"),
-        Column::real("busbw_gb_per_s"),
+        real("algbw_bytes_per_s"),
+        real("busbw_bytes_per_s"),
+        real("kernel_algbw_bytes_per_s"),
+        real("kernel_busbw_bytes_per_s"),
         Column::text("linked_by"),
         Column::text("frames"),
     ];
@@ -36,6 +39,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
         for (i, stack) in trace.answer.groups.iter().enumerate() {
             let m = stack.measures.as_ref();
             let int = |of: fn(&launch_stacks::Measures) -> i64| Cell::from(m.map(of));
+            let number = |of: fn(&launch_stacks::Measures) -> f64| Cell::from(m.map(of));
             sink.row(&[
                 Cell::from(trace.input.rank.0),
                 Cell::from(i),
@@ -43,17 +47,19 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
                 Cell::from(stack.kernels()),
                 int(|m| m.gpu.total_ns),
                 int(|m| m.gpu.min_ns),
-                int(|m| m.gpu.p50_ns),
-                int(|m| m.gpu.p90_ns),
-                int(|m| m.gpu.p99_ns),
+                number(|m| m.gpu.p50_ns),
+                number(|m| m.gpu.p90_ns),
+                number(|m| m.gpu.p99_ns),
                 int(|m| m.gpu.max_ns),
-                Cell::from(m.map(|m| m.gpu.mean_ns)),
-                Cell::from(m.map(|m| m.gpu.stddev_ns)),
-                int(|m| m.latency.p50_ns),
+                number(|m| m.gpu.mean_ns),
+                number(|m| m.gpu.stddev_ns),
+                number(|m| m.latency.p50_ns),
                 Cell::from(m.and_then(|m| m.exposed_ns)),
                 Cell::from(m.and_then(|m| m.bytes)),
-                Cell::from(m.and_then(|m| m.algbw_gb_per_s)),
-                Cell::from(m.and_then(|m| m.busbw_gb_per_s)),
+                Cell::from(m.and_then(|m| m.bandwidth.algbw_bytes_per_s())),
+                Cell::from(m.and_then(|m| m.bandwidth.busbw_bytes_per_s())),
+                Cell::from(m.and_then(|m| m.kernel_bandwidth.algbw_bytes_per_s())),
+                Cell::from(m.and_then(|m| m.kernel_bandwidth.busbw_bytes_per_s())),
                 Cell::from(&tables::methods(stack)),
                 Cell::from(&report.frames(trace, stack).join(";")),
             ])?;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::render::{Answered, Ranks, Report, tables};
 
-/// Version of the document: the minor part grows when a member appears.
-pub(crate) const SCHEMA: &str = "1.1";
+/// Version of the document: the minor part grows when a member appears, the major one when a member goes or means something else.
+pub(crate) const SCHEMA: &str = "2.0";
 
 /// Launches of a stack that the document shows.
 const EXAMPLES: usize = 3;
@@ -92,6 +92,7 @@ fn trace(report: &Report<'_>, trace: &Answered) -> Value {
             "base_time_ns": trace.input.trace.meta().base_time_ns,
         },
         "compat": report.cli.compat,
+        "exposed_means": tables::EXPOSED,
         "matching_slices": answer.candidates,
         "window": windows.first(),
         "windows": windows,
@@ -219,7 +220,7 @@ fn measures(m: &Measures) -> Value {
     let sizes: Vec<Value> = m
         .sizes
         .iter()
-        .map(|(from, n)| json!({ "from_bytes": from, "count": n }))
+        .map(|(bytes, n)| json!({ "bytes": bytes, "count": n }))
         .collect();
     json!({
         "launches": m.launches,
@@ -230,20 +231,25 @@ fn measures(m: &Measures) -> Value {
         "queue_ns": distribution(&m.queue),
         "exposed_ns": m.exposed_ns,
         "bytes": m.bytes,
-        "algbw_gb_per_s": m.algbw_gb_per_s,
-        "busbw_gb_per_s": m.busbw_gb_per_s,
+        "algbw_bytes_per_s": m.bandwidth.algbw_bytes_per_s(),
+        "busbw_bytes_per_s": m.bandwidth.busbw_bytes_per_s(),
+        "kernel_algbw_bytes_per_s": m.kernel_bandwidth.algbw_bytes_per_s(),
+        "kernel_busbw_bytes_per_s": m.kernel_bandwidth.busbw_bytes_per_s(),
         "sizes": sizes,
         "collectives": m.collectives,
     })
 }
 
 fn collectives(trace: &Answered) -> Vec<Value> {
+    let per_second = |per_ns: Option<f64>| per_ns.map(|x| x * 1e9);
     trace
         .answer
         .collectives
         .iter()
-        .map(|run| {
+        .enumerate()
+        .map(|(at, run)| {
             let kernel = trace.input.trace.slice(run.kernel);
+            let transfer = trace.transfers.get(at).and_then(Option::as_ref);
             json!({
                 "kernel": kernel.name(),
                 "ts_ns": kernel.ts().nanos(),
@@ -254,8 +260,11 @@ fn collectives(trace: &Answered) -> Vec<Value> {
                 "group": run.what.group,
                 "group_size": run.what.group_size,
                 "seq": run.what.seq,
-                "algbw_gb_per_s": run.what.algbw(run.duration_ns),
-                "busbw_gb_per_s": run.what.busbw(run.duration_ns),
+                "shortest_dur_ns": transfer.map(|t| t.latency_ns),
+                "algbw_bytes_per_s": per_second(transfer.and_then(|t| t.what.algbw(t.latency_ns))),
+                "busbw_bytes_per_s": per_second(transfer.and_then(|t| t.what.busbw(t.latency_ns))),
+                "kernel_algbw_bytes_per_s": per_second(run.what.algbw(run.duration_ns)),
+                "kernel_busbw_bytes_per_s": per_second(run.what.busbw(run.duration_ns)),
             })
         })
         .collect()
@@ -382,7 +391,7 @@ fn across(report: &Report<'_>, ranks: &Ranks) -> Value {
                 "last_rank": w.last.as_ref().and_then(number),
                 "start_spread_ns": w.spread_ns,
                 "transfer_ns": w.transfer_ns,
-                "transfer_busbw_gb_per_s": w.transfer_busbw(),
+                "transfer_busbw_bytes_per_s": w.transfer_busbw().map(|x| x * 1e9),
             })
         })
         .collect();

@@ -15,8 +15,8 @@ pub(crate) use json::refusal;
 use std::io::Write;
 
 use launch_stacks::{
-    Alignment, Answer, CollectiveWait, MeasuredStack, MergedStack, RankTrace, StackWait,
-    align_ranks, collective_waits, merge, waits_by_stack,
+    Alignment, Answer, CollectiveWait, MeasuredStack, MergedStack, RankTrace, StackWait, Transfer,
+    align_ranks, collective_waits, merge, transfers, waits_by_stack,
 };
 use trace_model::Trace;
 use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
@@ -32,6 +32,8 @@ pub(crate) struct Answered {
     pub(crate) no_gpu_activity: Option<String>,
     /// The launch calls of the whole trace.
     pub(crate) calls: Calls,
+    /// For each of the answer's collectives its time without waiting, where the recordings of all its ranks tell it.
+    pub(crate) transfers: Vec<Option<Transfer>>,
 }
 
 /// Numbers of calls that launch kernels.
@@ -61,6 +63,7 @@ impl Answered {
             answer,
             no_gpu_activity: why,
             calls,
+            transfers: Vec::new(),
         }
     }
 }
@@ -91,10 +94,11 @@ impl<'a> Report<'a> {
     pub(crate) fn new(
         cli: &'a Cli,
         kernels: String,
-        traces: &'a [Answered],
+        traces: &'a mut [Answered],
         captures: &'a [(String, Trace)],
     ) -> Self {
         let mut ranks = (traces.len() > 1 && !cli.report.diff).then(|| Ranks::new(traces));
+        let traces: &'a [Answered] = traces;
         if let Some(ranks) = ranks.as_mut().filter(|_| cli.is_text()) {
             ranks
                 .merged
@@ -156,7 +160,8 @@ impl<'a> Report<'a> {
 }
 
 impl Ranks {
-    fn new(traces: &[Answered]) -> Self {
+    /// Joins the ranks, and gives each its transfers.
+    fn new(traces: &mut [Answered]) -> Self {
         let ranks: Vec<RankTrace<'_>> = traces
             .iter()
             .map(|t| RankTrace {
@@ -165,9 +170,14 @@ impl Ranks {
                 runs: &t.answer.collectives,
             })
             .collect();
-        let answers: Vec<&Answer> = traces.iter().map(|t| &t.answer).collect();
         let alignment = align_ranks(&ranks);
         let waits = collective_waits(&ranks, &alignment);
+        let transfers = transfers(&ranks, &alignment);
+        for (trace, transfers) in traces.iter_mut().zip(transfers) {
+            trace.answer.set_transfers(&transfers);
+            trace.transfers = transfers;
+        }
+        let answers: Vec<&Answer> = traces.iter().map(|t| &t.answer).collect();
         Self {
             merged: merge(&answers),
             by_stack: waits_by_stack(&answers, &waits),

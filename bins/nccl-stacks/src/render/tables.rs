@@ -1,11 +1,17 @@
 //! The numbers of the report as tables.
 
-use launch_stacks::{Answer, GraphMatch, LinkMethod, MeasuredStack, compare, waits_by_rank};
+use launch_stacks::{
+    Answer, GraphMatch, LinkMethod, MeasuredStack, Measures, compare, waits_by_rank,
+};
 use report::{Cell, Column, Table, Unit};
+use trace_model::kernel::display_names;
 
 use crate::render::{Answered, Report};
 
 type Titled = Vec<(String, Table)>;
+
+/// What exposed communication is, as in all commands.
+pub(crate) const EXPOSED: &str = "communication without computation, memcpy aside";
 
 /// The tables of one trace: what stacks cost, devices, graphs, and with `--diagnostics` the
 /// evidence.
@@ -13,18 +19,16 @@ pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<
     let mut out = Vec::new();
     let answer = &trace.answer;
     if !answer.groups.is_empty() {
-        out.push(("Cost of the stacks:".to_owned(), costs(answer)?));
+        let title = format!("Cost of the stacks (exposed: {EXPOSED}):");
+        out.push((title, costs(answer)?));
         let collectives = bandwidths(answer)?;
         if collectives.rows() > 0 {
-            out.push((
-                "Messages of the collectives, by stack:".to_owned(),
-                collectives,
-            ));
+            out.push((messages_title(report, answer), collectives));
         }
     }
     if answer.devices.iter().any(|d| d.1.collective_ns > 0) {
         out.push((
-            "Communication by device, over the whole trace:".to_owned(),
+            "Communication by device, whole trace (exposed: without computation):".to_owned(),
             devices(answer)?,
         ));
     }
@@ -69,6 +73,8 @@ pub(crate) fn capture_advice(report: &Report<'_>, trace: &Answered) -> Option<St
 pub(crate) fn costs(answer: &Answer) -> report::Result<Table> {
     let ns =
         |name: &'static str, title: &'static str| Column::int(name).unit(Unit::Nanos).title(title);
+    let real_ns =
+        |name: &'static str, title: &'static str| Column::real(name).unit(Unit::Nanos).title(title);
     let mut table = Table::new(
         "costs",
         vec![
@@ -76,10 +82,10 @@ pub(crate) fn costs(answer: &Answer) -> report::Result<Table> {
             Column::uint("launches"),
             Column::uint("kernels"),
             ns("gpu_total_ns", "gpu"),
-            ns("gpu_p50_ns", "median"),
+            real_ns("gpu_p50_ns", "median"),
             ns("gpu_max_ns", "longest"),
             ns("exposed_ns", "exposed"),
-            ns("latency_p50_ns", "latency"),
+            real_ns("latency_p50_ns", "latency"),
             Column::text("link"),
         ],
     )?;
@@ -90,10 +96,10 @@ pub(crate) fn costs(answer: &Answer) -> report::Result<Table> {
             Cell::from(m.launches),
             Cell::from(m.kernels),
             Cell::Int(m.gpu.total_ns),
-            Cell::Int(m.gpu.p50_ns),
+            Cell::Real(m.gpu.p50_ns),
             Cell::Int(m.gpu.max_ns),
             Cell::from(m.exposed_ns),
-            Cell::Int(m.latency.p50_ns),
+            Cell::Real(m.latency.p50_ns),
             Cell::from(&short_methods(stack)),
         ])?;
     }
@@ -125,6 +131,49 @@ pub(crate) fn methods(stack: &MeasuredStack) -> String {
     names.join("+")
 }
 
+/// What the bandwidths are, or why there are none.
+fn messages_title(report: &Report<'_>, answer: &Answer) -> String {
+    let measures = answer.groups.iter().filter_map(|s| s.measures.as_ref());
+    let known: usize = measures.map(|m| m.bandwidth.collectives).sum();
+    let why = match (known > 0, report.ranks.is_some()) {
+        (true, _) => "bandwidth over the shortest duration of each collective on all its ranks",
+        (false, false) => {
+            "bandwidth: cannot say, it needs all ranks; durations of one rank include waiting for the others"
+        }
+        (false, true) => {
+            "bandwidth: cannot say, size or group are not known or ranks of the group are missing"
+        }
+    };
+    format!("Messages of the collectives, by stack ({why}):")
+}
+
+/// Sizes that are listed one by one.
+const MOST_SIZES: usize = 3;
+
+/// The sizes of messages, exactly: each of a few, the range of more.
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
+fn sizes(m: &Measures) -> String {
+    let size = |bytes: u64| report::human::bytes(bytes as f64);
+    let count = |n: usize| report::human::count(n as u64);
+    if m.sizes.len() <= MOST_SIZES {
+        let each = m.sizes.iter();
+        let each = each.map(|(bytes, n)| format!("{} x {}", count(*n), size(*bytes)));
+        return each.collect::<Vec<_>>().join(", ");
+    }
+    let (first, last) = (m.sizes.first(), m.sizes.last());
+    let range = first
+        .zip(last)
+        .map(|((least, _), (most, _))| (*least, *most));
+    let (least, most) = range.unwrap_or_default();
+    format!(
+        "{} of {} to {}, {} sizes",
+        count(m.sizes.iter().map(|(_, n)| n).sum()),
+        size(least),
+        size(most),
+        count(m.sizes.len())
+    )
+}
+
 fn bandwidths(answer: &Answer) -> report::Result<Table> {
     let rate = |name: &'static str, title: &'static str| {
         Column::real(name).unit(Unit::BytesPerSecond).title(title)
@@ -140,25 +189,24 @@ fn bandwidths(answer: &Answer) -> report::Result<Table> {
             rate("busbw", "bus"),
         ],
     )?;
+    let measures = answer.groups.iter().filter_map(|s| s.measures.as_ref());
+    let names = display_names(measures.flat_map(|m| &m.collectives).map(String::as_str));
     for (i, stack) in answer.groups.iter().enumerate() {
         let Some(m) = &stack.measures else { continue };
         if m.collectives.is_empty() {
             continue;
         }
-        #[expect(clippy::cast_precision_loss, reason = "a label")]
-        let sizes: Vec<String> = m
-            .sizes
-            .iter()
-            .map(|(size, n)| format!("{n} x {}", report::human::bytes(*size as f64)))
+        let short = m.collectives.iter().map(String::as_str);
+        let short: Vec<&str> = short
+            .map(|name| names.get(name).map_or(name, String::as_str))
             .collect();
-        let per_second = |gb: Option<f64>| Cell::from(gb.map(|g| g * 1e9));
         table.push(&[
             Cell::from(i),
-            Cell::from(&m.collectives.join(", ")),
+            Cell::from(&short.join(", ")),
             Cell::from(m.bytes),
-            Cell::from(&sizes.join(", ")),
-            per_second(m.algbw_gb_per_s),
-            per_second(m.busbw_gb_per_s),
+            Cell::from(&sizes(m)),
+            Cell::from(m.bandwidth.algbw_bytes_per_s()),
+            Cell::from(m.bandwidth.busbw_bytes_per_s()),
         ])?;
     }
     Ok(table)
@@ -287,10 +335,12 @@ fn unlinked(trace: &Answered) -> report::Result<Table> {
 pub(crate) fn across_traces(report: &Report<'_>) -> report::Result<Titled> {
     let mut out = Vec::new();
     if let Some(ranks) = &report.ranks {
-        out.push((
-            "All ranks (launches by rank, '-' where a rank lacks the stack):".to_owned(),
-            merged(report)?,
-        ));
+        if !ranks.merged.is_empty() {
+            out.push((
+                "All ranks (launches by rank, '-' where a rank lacks the stack):".to_owned(),
+                merged(report)?,
+            ));
+        }
         if !ranks.by_stack.is_empty() {
             out.push((
                 "Waiting for the last rank, by stack:".to_owned(),

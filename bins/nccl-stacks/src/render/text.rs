@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use launch_stacks::{Absence, Answer, KernelCount, Outcome};
-use report::TextOptions;
+use report::text::wrapped;
+use report::{Table, TextOptions};
 
 use crate::render::{Answered, Calls, Report, tables};
 
@@ -15,7 +16,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
     // What all ranks have in common comes before the ranks one by one.
     if !report.cli.compat {
         for (title, table) in tables::across_traces(report)? {
-            let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
+            titled(&title, &table, &mut text);
         }
         merged_blocks(report, &mut text);
     }
@@ -31,11 +32,17 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
     }
     if report.cli.compat {
         for (title, table) in tables::across_traces(report)? {
-            let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
+            titled(&title, &table, &mut text);
         }
     }
     out.write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// A table below its title.
+fn titled(title: &str, table: &Table, text: &mut String) {
+    let title = wrapped(title, cli::terminal::DEFAULT_WIDTH).join("\n");
+    let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
 }
 
 fn options() -> TextOptions {
@@ -82,7 +89,7 @@ fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> anyhow::Resu
         }
     }
     for (title, table) in tables::of_trace(report, trace)? {
-        let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
+        titled(&title, &table, text);
     }
     if let Some(advice) = tables::capture_advice(report, trace) {
         let _ = writeln!(text, "{advice}\n");

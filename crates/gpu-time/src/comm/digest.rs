@@ -13,9 +13,9 @@ use trace_model::kernel::{Activity, CommLibrary, TraceIndex, Vocabulary};
 use trace_model::ranks::{NotOneJob, RankDoubt, RankEvidence, Recording, assign};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, SliceId, StreamId, Trace};
 
+use crate::comm::host::{HostCollectives, host_collectives};
 use crate::comm::named_ranks::ranks_in_name;
 use crate::comm::preceding_work::{self, Before};
-use crate::spread::Spread;
 
 /// Keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may leave out
 /// all others.
@@ -166,65 +166,6 @@ pub struct RankDigest {
     pub host: Vec<HostCollectives>,
 }
 
-/// Collectives of one kind that the host carried out itself: `gloo:all_reduce`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct HostCollectives {
-    /// What they are: `gloo:all_reduce`, type and size of the message.
-    pub what: Collective,
-    /// How long the marks of the host last. That includes waiting for other ranks.
-    pub durations: Spread,
-}
-
-/// Starts of the names of marks by which backends without kernels show their collectives.
-const HOST_MARKS: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
-
-/// The collectives of the host by kind, most time first. Cost: a look at each distinct name, and a
-/// pass over the slices if one is such a mark.
-fn host_collectives(trace: &Trace, reader: &CollectiveReader) -> Vec<HostCollectives> {
-    // Marks name no group. Where the job has no other than that of all ranks, it is meant.
-    let job = trace.meta().distributed.as_ref();
-    let world = job.filter(|job| job.groups.len() < 2);
-    let world = world.and_then(|job| job.world_size);
-    let is_mark = |name: &str| HOST_MARKS.iter().any(|mark| name.starts_with(mark));
-    let mut known: Vec<Option<bool>> = vec![None; trace.strings().len()];
-    let mut kinds = Kinds::default();
-    let mut durations: Vec<Vec<i64>> = Vec::new();
-    for slice in trace.slices() {
-        let Some(name) = slice.name_id() else {
-            continue;
-        };
-        let Some(flag) = known.get_mut(name.index()) else {
-            continue;
-        };
-        if !*flag.get_or_insert_with(|| is_mark(trace.text(name))) {
-            continue;
-        }
-        let Some(mut what) = reader.marked(slice) else {
-            continue;
-        };
-        if let Some(world) = world {
-            Arc::make_mut(&mut what.kind).set_group_size(world);
-        }
-        let at = kinds.place(what) as usize;
-        if durations.len() <= at {
-            durations.resize_with(at + 1, Vec::new);
-        }
-        if let Some(list) = durations.get_mut(at) {
-            list.push(slice.end().nanos().saturating_sub(slice.ts().nanos()));
-        }
-    }
-    let all = kinds.list.into_iter().zip(&mut durations);
-    let mut out: Vec<HostCollectives> = all
-        .map(|(what, durations)| HostCollectives {
-            what,
-            durations: Spread::of(durations),
-        })
-        .collect();
-    out.sort_by_key(|h| std::cmp::Reverse(h.durations.sum_ns));
-    out
-}
-
 /// Texts, each once.
 #[derive(Default)]
 pub(crate) struct Names<'t> {
@@ -348,7 +289,7 @@ impl RankDigest {
             .or_else(|| Some((Rank::from_file_name(source)?, RankSource::FileName)))
             .unwrap_or((Rank(0), RankSource::Place));
         let host = match rules {
-            CommRules::Extended => host_collectives(trace, &reader),
+            CommRules::Extended => host_collectives(trace),
             CommRules::TraceLens => Vec::new(),
         };
         Self {
@@ -482,14 +423,14 @@ pub(crate) fn is_tracelens_comm(name: &str) -> bool {
 
 /// Distinct collectives.
 #[derive(Default)]
-struct Kinds {
-    list: Vec<Collective>,
+pub(super) struct Kinds {
+    pub(super) list: Vec<Collective>,
     /// By the fields that differ most; few entries share one.
     places: BTreeMap<(String, Option<String>, Option<u64>), Vec<u32>>,
 }
 
 impl Kinds {
-    fn place(&mut self, what: Collective) -> u32 {
+    pub(super) fn place(&mut self, what: Collective) -> u32 {
         let key = (what.name.clone(), what.group.clone(), what.elements_in);
         let same = self.places.entry(key).or_default();
         for at in same.iter() {

@@ -10,7 +10,8 @@ use crate::comm::cause::{self, Cause};
 use crate::comm::digest::{RankDigest, Run};
 use rank_align::real::{count, real};
 use rank_align::{
-    AlignedRun, Arrivals, Group, Matched, RankClock, RankRun, clocks, is_synchronising, match_ranks,
+    AlignedRun, Arrivals, Group, JobSize, Matched, RankClock, RankRun, clocks, is_synchronising,
+    match_ranks, may_lack_members,
 };
 
 /// One collective on the ranks that recorded it. Times are nanoseconds on the first rank's clock,
@@ -64,12 +65,8 @@ impl CollectiveTime {
     /// taken for an incomplete record, and so is any of a job with more ranks than are recorded.
     pub fn includes_waiting(&self) -> bool {
         let runs = self.matched.runs.len();
-        match (self.missing, self.what.group_size) {
-            (Some(missing), _) if missing > 0 => true,
-            (_, Some(size)) => runs < size as usize,
-            (Some(_), None) => false,
-            (None, None) => runs == 1 || self.of_larger_job,
-        }
+        let members = self.missing.map(|missing| runs + missing);
+        may_lack_members(runs, members, self.what.group_size, self.of_larger_job)
     }
 
     /// `true` if the waits of its runs are known.
@@ -165,12 +162,13 @@ impl Job {
         let runs: Vec<Vec<RankRun<'_>>> = digests.iter().map(runs_of).collect();
         let matching = match_ranks(&runs);
         let clocks = clocks(&runs, &matching.collectives);
+        let size = JobSize::of(digests.iter().map(|d| d.world_size));
         let mut collectives: Vec<CollectiveTime> = matching
             .collectives
             .into_iter()
             .filter_map(|m| {
                 let group = matching.groups.get(m.group)?;
-                time(digests, &clocks, group, m)
+                time(digests, size, &clocks, group, m)
             })
             .collect();
         for collective in &mut collectives {
@@ -238,13 +236,6 @@ pub(crate) fn avoidable(c: &CollectiveTime) -> i64 {
     c.late_ns.unwrap_or(0).saturating_mul(waiting)
 }
 
-/// The number of ranks in the job, if each of them is recorded.
-fn all_recorded(digests: &[RankDigest]) -> Option<u32> {
-    let world = digests.first()?.world_size?;
-    let agreed = digests.iter().all(|d| d.world_size == Some(world));
-    (agreed && world > 1 && digests.len() == world as usize).then_some(world)
-}
-
 fn what_of(digests: &[RankDigest], m: &Matched) -> Collective {
     let all = || {
         m.runs.iter().filter_map(|(member, place)| {
@@ -283,13 +274,14 @@ fn runs_of(digest: &RankDigest) -> Vec<RankRun<'_>> {
 
 fn time(
     digests: &[RankDigest],
+    size: JobSize,
     clocks: &[Option<RankClock>],
     group: &Group,
     matched: Matched,
 ) -> Option<CollectiveTime> {
     let mut what = what_of(digests, &matched);
     if what.group_size.is_none()
-        && let Some(world) = all_recorded(digests)
+        && let Some(world) = size.all_recorded()
         && matched.runs.len() == world as usize
     {
         Arc::make_mut(&mut what.kind).set_group_size(world);
@@ -313,9 +305,7 @@ fn time(
         .collect();
     let members = group.key.members();
     let missing = members.map(|m| m.len().saturating_sub(runs.len()));
-    let world = digests.iter().filter_map(|d| d.world_size).max();
-    let is_part = world.is_some_and(|world| digests.len() < world as usize);
-    let of_larger_job = is_part && missing.is_none() && what.group_size.is_none();
+    let of_larger_job = size.is_part() && missing.is_none() && what.group_size.is_none();
     let mut out = CollectiveTime {
         what,
         synchronising,

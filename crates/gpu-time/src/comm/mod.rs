@@ -17,6 +17,7 @@
 
 mod cause;
 mod digest;
+mod host;
 mod job;
 mod named_ranks;
 mod preceding_work;
@@ -25,11 +26,12 @@ pub mod tracelens;
 
 pub use cause::{Cause, CauseKind};
 pub use digest::{
-    CommRules, HostCollectives, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys,
-    assign_ranks,
+    CommRules, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks,
 };
+pub use host::{HostCollectives, host_collectives, host_communication};
 pub use job::{CollectiveTime, Job, RankSummary, Straggler};
 pub use preceding_work::{Before, Spent};
 pub use rank_align::{ClockFit, Group, GroupKey, Matched, Matching, RankClock};
 pub use summary::{CommSummary, SummaryKey, summarise};
 pub use trace_model::kernel::CommLibrary;
+pub use trace_model::kernel::collective::SHAPE_KEYS;

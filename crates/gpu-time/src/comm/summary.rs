@@ -8,7 +8,7 @@ use trace_model::kernel::collective::CollectiveOp;
 
 use crate::comm::digest::RankDigest;
 use crate::comm::job::Job;
-use rank_align::real::{count, real};
+use rank_align::real::{count, quantile, real};
 
 /// What the collectives of one row have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -44,8 +44,8 @@ pub struct CommSummary {
     pub latency_ns: i64,
     /// Smallest latency.
     pub min_latency_ns: i64,
-    /// Median latency (the lower of two).
-    pub median_latency_ns: i64,
+    /// Median latency.
+    pub median_latency_ns: f64,
     /// Largest latency.
     pub max_latency_ns: i64,
     /// Mean skew of starts where it is known.
@@ -138,7 +138,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
                 exposed_ns: sums.exposed_ns,
                 latency_ns,
                 min_latency_ns: at(0),
-                median_latency_ns: at(n.saturating_sub(1) / 2),
+                median_latency_ns: quantile(&sums.latencies, 50),
                 max_latency_ns: at(n.saturating_sub(1)),
                 mean_skew_ns: (!sums.skews.is_empty())
                     .then(|| real(sums.skews.iter().sum()) / count(sums.skews.len())),

@@ -1,6 +1,7 @@
 //! Like with like: the steps, windows or whole recordings of two traces, and what their time is
 //! made of.
 
+pub use trace_model::step_name::step_kind;
 use trace_model::{TimeRange, Timestamp};
 
 use crate::account::{Account, GpuTime, account};
@@ -166,34 +167,6 @@ impl Comparison {
                 .iter()
                 .all(|k| k.ns[0] == k.ns[1] && k.count[0] == k.count[1])
     }
-}
-
-/// The kind of a step: its name with every number but zero replaced by `*`, since zero tells
-/// phases apart (`execute_context_0(0)_generation_32(32)`) and other numbers are sizes and
-/// counters.
-///
-/// ```
-/// use gpu_time::diff::step_kind;
-/// assert_eq!(step_kind("ProfilerStep#0"), "ProfilerStep#*");
-/// assert_eq!(step_kind("step[DECODE bs=32]"), "step[DECODE bs=*]");
-/// assert_eq!(
-///     step_kind("execute_context_0(0)_generation_32(32)"),
-///     "execute_context_0(0)_generation_*(*)"
-/// );
-/// ```
-pub fn step_kind(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
-        let (before, digits) = rest.split_at(at);
-        out.push_str(before);
-        let end = digits.find(|c: char| !c.is_ascii_digit());
-        let (number, after) = digits.split_at(end.unwrap_or(digits.len()));
-        let is_zero = number.bytes().all(|b| b == b'0') && !before.ends_with('#');
-        out.push_str(if is_zero { "0" } else { "*" });
-        rest = after;
-    }
-    out + rest
 }
 
 /// A step of one side: its events, when its GPU activity begins, and how long the host took.

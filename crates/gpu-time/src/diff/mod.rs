@@ -151,6 +151,12 @@ impl OperatorPair {
         per_step(self.ns, self.steps)
     }
 
+    /// Kernels, memcpy and memset per step of each side.
+    pub fn kernels_per_step(&self) -> [f64; 2] {
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        per_step(self.kernels.map(count), self.steps)
+    }
+
     /// `matched`, `gone` or `new`.
     pub fn status(&self) -> &'static str {
         status(self.calls.map(|c| c > 0))

@@ -403,7 +403,7 @@ pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         nanos("latency_ns", "latency, all"),
         Column::bool("latency_includes_wait"),
         nanos("min_latency_ns", "least"),
-        nanos("median_latency_ns", "median"),
+        real_nanos("median_latency_ns", "median"),
         nanos("max_latency_ns", "most"),
         Column::real("mean_skew_ns")
             .unit(Unit::Nanos)

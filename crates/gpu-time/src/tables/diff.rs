@@ -1,16 +1,23 @@
 //! Two traces side by side.
 
+use std::collections::BTreeMap;
+
 use report::{Cell, Column, RealFormat, Table, Unit};
-use trace_model::align::kernel_stem;
+use trace_model::kernel::display_names;
 
 use super::{count, nanos, pct, real_nanos};
 use crate::diff::hta::NameRow;
 use crate::diff::tracelens::DiffStatsRow;
-use crate::diff::{Comparison, Diff, Evidence, KernelPair, Metric, StepKind};
+use crate::diff::{Comparison, Diff, Evidence, KernelPair, Metric, OperatorPair, StepKind};
 use crate::percent;
 
 fn signed(name: &'static str, title: &'static str) -> Column {
     Column::int(name).unit(Unit::Nanos).title(title)
+}
+
+/// A number per step.
+fn per_step_count(name: &'static str, title: &'static str) -> Column {
+    Column::real(name).unit(Unit::Count).title(title)
 }
 
 /// How much the second is in percent of the first.
@@ -22,8 +29,8 @@ fn ratio([a, b]: [f64; 2]) -> Option<f64> {
 /// number of steps, and the same per step.
 fn difference() -> [Column; 9] {
     [
-        count("steps_a", "steps A"),
-        count("steps_b", "steps B"),
+        count("steps_a", "number of steps A"),
+        count("steps_b", "number of steps B"),
         nanos("a_ns", "A"),
         nanos("b_ns", "B"),
         signed("diff_ns", "B - A"),
@@ -256,12 +263,13 @@ pub fn kernels(found: &Comparison, top: usize) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The kernels for people: what matters in 80 columns.
+/// The kernels for people: what matters in 80 columns, those that differ. Rows differ in what they show: names of kernels are distinct where
+/// the kernels are, and where a place of the program is not told by its operator, modules, kind of step and evidence are named.
 ///
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-pub fn kernels_narrow(diff: &Diff, top: usize) -> report::Result<Table> {
+pub fn kernels_narrow(found: &Comparison, top: usize) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("operator"),
         Column::text("kernel_a").title("kernel of A"),
@@ -269,18 +277,74 @@ pub fn kernels_narrow(diff: &Diff, top: usize) -> report::Result<Table> {
     ];
     columns.extend(narrow_difference());
     let mut table = Table::new("kernels", columns)?;
-    let short = |row: &KernelPair, i: usize| row.kernels[i].as_deref().map(kernel_stem);
-    for row in diff.kernels.iter().take(top) {
-        let names = [short(row, 0), short(row, 1)];
+    let names = found.diff.kernels.iter().flat_map(|row| &row.kernels);
+    let names = display_names(names.flatten().map(String::as_str));
+    let short = |row: &KernelPair, i: usize| {
+        let name = row.kernels[i].as_deref()?;
+        Some(names.get(name).map_or(name, String::as_str).to_owned())
+    };
+    let differs = |row: &&KernelPair| differs(row.per_step_ns());
+    let rows: Vec<&KernelPair> = found.diff.kernels.iter().filter(differs).collect();
+    let shown = [0, 1].map(|i| rows.iter().map(|row| short(row, i)).collect::<Vec<_>>());
+    let keys = (0..rows.len()).map(|at| (&shown[0][at], &shown[1][at]));
+    let several = found.kinds.len() > 1;
+    let places = places(
+        &keys.collect::<Vec<_>>(),
+        &[
+            &|at| rows[at].operator.clone(),
+            &|at| {
+                match several {
+                    true => kind_name(found, rows[at].step_kind).map(str::to_owned),
+                    false => None,
+                }
+                .unwrap_or_default()
+            },
+            &|at| rows[at].module.clone(),
+            &|at| format!("by {}", rows[at].evidence.name()),
+            &|at| rows[at].kind.name().to_owned(),
+        ],
+    );
+    for (at, row) in rows.iter().enumerate().take(top) {
         let mut cells: Vec<Cell<'_>> = vec![
-            row.operator.as_str().into(),
-            names[0].as_deref().into(),
-            names[1].as_deref().into(),
+            places[at].as_str().into(),
+            shown[0][at].as_deref().into(),
+            shown[1][at].as_deref().into(),
         ];
         cells.extend(narrow_cells(row.per_step_ns()));
         table.push(&cells)?;
     }
     Ok(table)
+}
+
+/// `true` if both sides differ by at least a nanosecond.
+fn differs([a, b]: [f64; 2]) -> bool {
+    (b - a).abs() >= 1.0
+}
+
+/// What tells rows apart: by row and from the most important on.
+type Part<'p> = &'p dyn Fn(usize) -> String;
+
+/// Labels of rows with these `keys`: the first of `parts`, and of rows whose keys and labels are equal the next parts, too, in brackets.
+fn places<K: Ord>(keys: &[K], parts: &[Part<'_>]) -> Vec<String> {
+    let Some((first, more)) = parts.split_first() else {
+        return vec![String::new(); keys.len()];
+    };
+    let mut labels: Vec<String> = (0..keys.len()).map(first).collect();
+    for part in more {
+        let mut times: BTreeMap<(&K, String), Vec<usize>> = BTreeMap::new();
+        for (at, key) in keys.iter().enumerate() {
+            let label = labels.get(at).cloned().unwrap_or_default();
+            times.entry((key, label)).or_default().push(at);
+        }
+        let equal: Vec<Vec<usize>> = times.into_values().filter(|rows| rows.len() > 1).collect();
+        for at in equal.into_iter().flatten() {
+            let text = part(at);
+            if let Some(label) = labels.get_mut(at).filter(|_| !text.is_empty()) {
+                label.push_str(&format!(" [{text}]"));
+            }
+        }
+    }
+    labels
 }
 
 /// One row for each operator with the device work that it launched itself, largest absolute
@@ -300,10 +364,14 @@ pub fn operators(found: &Comparison, top: usize) -> report::Result<Table> {
         count("calls_matched", "calls matched"),
         count("kernels_a", "kernels A"),
         count("kernels_b", "kernels B"),
+        per_step_count("kernels_a_per_step", "kernels A per step"),
+        per_step_count("kernels_b_per_step", "kernels B per step"),
     ];
     columns.extend(difference());
     let mut table = Table::new("operators", columns)?;
-    for row in found.diff.operators.iter().take(top) {
+    let launched = |row: &&OperatorPair| row.kernels.iter().any(|n| *n > 0);
+    for row in found.diff.operators.iter().filter(launched).take(top) {
+        let [a, b] = row.kernels_per_step();
         let mut cells: Vec<Cell<'_>> = vec![
             kind_name(found, row.step_kind).into(),
             row.module.as_str().into(),
@@ -314,6 +382,8 @@ pub fn operators(found: &Comparison, top: usize) -> report::Result<Table> {
             row.matched.into(),
             row.kernels[0].into(),
             row.kernels[1].into(),
+            a.into(),
+            b.into(),
         ];
         let per_step = row.per_step_ns();
         cells.extend(difference_cells(row.ns, row.steps, row.diff_ns(), per_step));
@@ -322,26 +392,37 @@ pub fn operators(found: &Comparison, top: usize) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The operators for people: what matters in 80 columns.
+/// The operators for people: what matters in 80 columns, those that differ; numbers of kernels are per step, as times are.
 ///
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-pub fn operators_narrow(diff: &Diff, top: usize) -> report::Result<Table> {
+pub fn operators_narrow(found: &Comparison, top: usize) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("module"),
         Column::text("operator"),
-        count("kernels_a", "n A"),
-        count("kernels_b", "n B"),
+        per_step_count("kernels_a", "n A"),
+        per_step_count("kernels_b", "n B"),
     ];
     columns.extend(narrow_difference());
     let mut table = Table::new("operators", columns)?;
-    for row in diff.operators.iter().take(top) {
+    let differs = |row: &&OperatorPair| differs(row.per_step_ns());
+    let rows: Vec<&OperatorPair> = found.diff.operators.iter().filter(differs).collect();
+    let keys: Vec<&String> = rows.iter().map(|row| &row.module).collect();
+    let kind = |at: usize| {
+        kind_name(found, rows[at].step_kind)
+            .unwrap_or("")
+            .to_owned()
+    };
+    let operator = |at: usize| rows[at].operator.clone();
+    let places = places(&keys, &[&operator, &kind]);
+    for (at, row) in rows.iter().enumerate().take(top) {
+        let [a, b] = row.kernels_per_step();
         let mut cells: Vec<Cell<'_>> = vec![
             row.module.as_str().into(),
-            row.operator.as_str().into(),
-            row.kernels[0].into(),
-            row.kernels[1].into(),
+            places[at].as_str().into(),
+            a.into(),
+            b.into(),
         ];
         cells.extend(narrow_cells(row.per_step_ns()));
         table.push(&cells)?;
@@ -477,4 +558,25 @@ pub fn tracelens(rows: &[DiffStatsRow], top: usize) -> report::Result<Table> {
 )]
 fn micros(ns: i64) -> Cell<'static> {
     Cell::Real(ns as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rows_are_told_apart_by_their_places() {
+        let rows = [
+            ("k", "mm", "A/B"),
+            ("k", "mm", "A/C"),
+            ("k", "add", "A"),
+            ("l", "mm", ""),
+        ];
+        let keys: Vec<&str> = rows.iter().map(|row| row.0).collect();
+        let labels = places(
+            &keys,
+            &[&|at| rows[at].1.to_owned(), &|at| rows[at].2.to_owned()],
+        );
+        assert_eq!(labels, ["mm [A/B]", "mm [A/C]", "add", "mm"]);
+    }
 }

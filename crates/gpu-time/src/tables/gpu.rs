@@ -69,13 +69,12 @@ impl Keys {
 }
 
 /// The table that others compare with: microseconds with three decimals, percent with four; the
-/// overlap is null without communication. With `nanoseconds` the times follow as whole nanoseconds, as in all other tables, with
-/// those of the host for steps.
+/// overlap is null without communication.
 ///
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-pub fn reference(rows: &[GpuRow], nanoseconds: bool) -> report::Result<Table> {
+pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
     let keys = Keys::of(rows);
     let us = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(3));
     let mut columns = keys.columns();
@@ -106,22 +105,6 @@ pub fn reference(rows: &[GpuRow], nanoseconds: bool) -> report::Result<Table> {
     columns.push(Column::real("comm_comp_overlap_pct").reals(RealFormat::Fixed(4)));
     columns.extend(["hta_compute_us", "hta_noncompute_us"].map(us));
     columns.extend(["gaps_ge_10us", "subus_gpu_events"].map(Column::uint));
-    let has_host = nanoseconds && rows.iter().any(|row| row.host_ns.is_some());
-    if nanoseconds {
-        let names = [
-            "start_ns",
-            "span_ns",
-            "busy_ns",
-            "idle_ns",
-            "comp_ns",
-            "comm_ns",
-            "memcpy_ns",
-            "exposed_comm_ns",
-            "exposed_memcpy_ns",
-        ];
-        columns.extend(names.map(Column::int));
-        columns.extend(has_host.then(|| Column::int("host_ns")));
-    }
     let mut table = Table::new("gpu", columns)?;
     for row in rows {
         let t = &row.time;
@@ -159,21 +142,6 @@ pub fn reference(rows: &[GpuRow], nanoseconds: bool) -> report::Result<Table> {
         cells.push(t.comm_comp_overlap_pct().into());
         cells.extend([t.kernel_comp_ns, t.noncompute_ns()].map(micros));
         cells.extend([t.gaps_ge_10us, t.subus_gpu_events].map(Cell::UInt));
-        if nanoseconds {
-            let times = [
-                t.start_ns,
-                t.span_ns,
-                t.busy_ns,
-                t.idle_ns,
-                t.comp_ns,
-                t.comm_ns,
-                t.memcpy_ns,
-                t.exposed_comm_ns,
-                t.exposed_memcpy_ns,
-            ];
-            cells.extend(times.map(|ns| Cell::from(known.then_some(ns))));
-            cells.extend(has_host.then(|| Cell::from(row.host_ns)));
-        }
         table.push(&cells)?;
     }
     Ok(table)
@@ -226,6 +194,9 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
     let mut table = Table::new("gpu", columns)?;
     for row in rows {
         let t = &row.time;
+        // Without GPU activity and without a window no time is known, not even that of nothing.
+        let known = t.gpu_events > 0 || t.span_ns > 0;
+        let ns = |ns: i64| Cell::from(known.then_some(ns));
         let mut cells = keys.cells(row);
         cells.extend::<[Cell<'_>; 26]>([
             row.rules.name().into(),
@@ -235,25 +206,25 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
             t.memcpy.into(),
             t.memset.into(),
             t.comm_kernels.into(),
-            t.start_ns.into(),
-            t.span_ns.into(),
-            t.busy_ns.into(),
-            t.idle_ns.into(),
-            t.comp_ns.into(),
-            t.comm_ns.into(),
-            t.memcpy_ns.into(),
-            t.exposed_comm_ns.into(),
-            t.exposed_memcpy_ns.into(),
-            t.exposed_other_ns.into(),
-            t.kernel_comp_ns.into(),
-            t.overlap_ns.into(),
+            ns(t.start_ns),
+            ns(t.span_ns),
+            ns(t.busy_ns),
+            ns(t.idle_ns),
+            ns(t.comp_ns),
+            ns(t.comm_ns),
+            ns(t.memcpy_ns),
+            ns(t.exposed_comm_ns),
+            ns(t.exposed_memcpy_ns),
+            ns(t.exposed_other_ns),
+            ns(t.kernel_comp_ns),
+            ns(t.overlap_ns),
             t.comm_comp_overlap_pct().into(),
-            t.micro_idle_ns.into(),
-            t.macro_idle_ns.into(),
+            ns(t.micro_idle_ns),
+            ns(t.macro_idle_ns),
             t.gaps_ge_10us.into(),
             t.subus_gpu_events.into(),
             t.zero_ns_events.into(),
-            t.total_dur_ns.into(),
+            ns(t.total_dur_ns),
         ]);
         cells.extend(has_host.then(|| Cell::from(row.host_ns)));
         table.push(&cells)?;
@@ -341,7 +312,12 @@ const QUANTILES: [Quantile; 2] = [("median", |s| s.median_ns), ("p90", |s| s.p90
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-fn spread_rows(rows: &[&GpuRow], has_host: bool, table: &mut Table) -> report::Result<()> {
+fn spread_rows(
+    rows: &[&GpuRow],
+    has_batch: bool,
+    has_host: bool,
+    table: &mut Table,
+) -> report::Result<()> {
     let of = |f: fn(&GpuTime) -> i64| {
         let values = rows.iter().map(|row| f(&row.time));
         Spread::of(&mut values.collect::<Vec<_>>())
@@ -361,30 +337,14 @@ fn spread_rows(rows: &[&GpuRow], has_host: bool, table: &mut Table) -> report::R
     let counts = of(|t| i64::try_from(t.gpu_events).unwrap_or(i64::MAX));
     let events = |n: f64| Cell::from(nearest(n).unsigned_abs());
     for (name, quantile) in QUANTILES {
-        let mut cells = vec![Cell::from(name), events(quantile(&counts))];
+        let mut cells = vec![Cell::from(name)];
+        cells.extend(has_batch.then_some(Cell::Null));
+        cells.push(events(quantile(&counts)));
         cells.extend(has_host.then(|| whole(quantile(&host))));
         cells.extend(spreads.iter().map(|s| whole(quantile(s))));
         table.push(&cells)?;
     }
     Ok(())
-}
-
-/// The bytes with which all names begin, without the last letter before they differ and without
-/// digits, which would be cut in the middle of a number; 0 where little would be gained.
-fn common_start(names: &[&str]) -> usize {
-    let Some((first, rest)) = names.split_first().filter(|(_, rest)| !rest.is_empty()) else {
-        return 0;
-    };
-    let same = |other: &&str| {
-        let equal = first.bytes().zip(other.bytes());
-        equal.take_while(|(a, b)| a == b).count()
-    };
-    let common = rest.iter().map(same).min().unwrap_or(0);
-    let is_equal = rest.iter().all(|other| other == first);
-    let start = first.get(..common).unwrap_or("");
-    let start = start.trim_end_matches(|c: char| c.is_ascii_digit());
-    let kept = start.char_indices().next_back().map_or(0, |(at, _)| at);
-    if is_equal || kept < 4 { 0 } else { kept }
 }
 
 /// How many times the median a step must last to be marked.
@@ -398,7 +358,10 @@ const OUTLIER: i64 = 2;
 /// None but defects: the columns are fixed.
 pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
     let has_host = rows.iter().any(|row| row.host_ns.is_some());
-    let mut columns = vec![Column::text("part"), count("gpu_events", "events")];
+    let has_batch = rows.iter().any(|row| row.of.batch_label().is_some());
+    let mut columns = vec![Column::text("part")];
+    columns.extend(has_batch.then(|| Column::text("batch")));
+    columns.push(count("gpu_events", "events"));
     columns.extend(has_host.then(|| nanos("host_ns", "host")));
     columns.extend([
         nanos("span_ns", "span"),
@@ -414,28 +377,13 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
     let spans = steps.iter().map(|row| row.time.span_ns);
     let median = Spread::of(&mut spans.collect::<Vec<_>>()).median_ns;
     let has_spread = steps.len() > 2;
-    let names: Vec<&str> = steps
-        .iter()
-        .filter_map(|row| row.of.step.as_deref())
-        .collect();
-    let common = common_start(&names);
     for row in rows {
         let mut part = Vec::new();
         let is_outlier = has_spread
             && of_steps(&row)
             && row.time.span_ns > OUTLIER.saturating_mul(nearest(median));
         part.extend(is_outlier.then(|| "!".to_owned()));
-        part.extend(row.of.step.is_some().then(|| {
-            let label = row.of.step_label();
-            // Names of steps differ behind what all have in common.
-            match row.of.step.as_deref().and_then(|name| name.get(common..)) {
-                Some(rest) if common > 0 && of_steps(&row) => {
-                    let name = row.of.step.as_deref().unwrap_or("");
-                    label.replacen(name, &format!("…{rest}"), 1)
-                }
-                _ => label,
-            }
-        }));
+        part.extend(row.of.step.is_some().then(|| row.of.step_label()));
         match (row.device, row.stream) {
             (Some(device), Some(stream)) => part.push(format!("{device}/{stream}")),
             (Some(device), None) => part.push(format!("GPU {device}")),
@@ -443,7 +391,10 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
         }
         let part = part.join(" ");
         let t = &row.time;
-        let mut cells = vec![part.as_str().into(), t.gpu_events.into()];
+        let batch = row.of.batch_label();
+        let mut cells = vec![Cell::from(part.as_str())];
+        cells.extend(has_batch.then(|| Cell::from(batch.as_deref())));
+        cells.push(t.gpu_events.into());
         cells.extend(has_host.then(|| Cell::from(row.host_ns)));
         cells.extend([
             Cell::from(t.span_ns),
@@ -456,28 +407,7 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
         table.push(&cells)?;
     }
     if has_spread {
-        spread_rows(&steps, has_host, &mut table)?;
+        spread_rows(&steps, has_batch, has_host, &mut table)?;
     }
     Ok(table)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_cut_where_they_begin_to_differ() {
-        for (names, want) in [
-            (&["ProfilerStep#41", "ProfilerStep#42"][..], "#41"),
-            (
-                &["step[DECODE bs=32]", "step[EXTEND bs=4]"],
-                "[DECODE bs=32]",
-            ),
-            (&["ProfilerStep#4"], "ProfilerStep#4"),
-            (&["step", "step"], "step"),
-            (&["é1", "é2"], "é1"),
-        ] {
-            assert_eq!(&names[0][common_start(names)..], want);
-        }
-    }
 }

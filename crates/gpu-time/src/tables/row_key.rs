@@ -1,6 +1,7 @@
 //! What a row is of.
 
 use report::{Cell, Column};
+use trace_model::step_name::{StepBatch, StepPhase, step_batch, step_phase};
 
 /// What a row is of: a trace, or a step of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,33 @@ impl RowKey {
         words.extend(self.partial.as_ref().map(|why| format!("(partial: {why})")));
         words.join(" ")
     }
+
+    /// What the name of the step states of its batch.
+    fn batch(&self) -> StepBatch {
+        let batch = self.step.as_deref().and_then(step_batch);
+        batch.unwrap_or_default()
+    }
+
+    fn phase(&self) -> Option<StepPhase> {
+        self.step.as_deref().and_then(step_phase)
+    }
+
+    /// The batch of the step in text, where its name states its phase: `decode 32`, and of a mixed one prompts and requests that
+    /// get a token, `mixed 2+30`.
+    pub fn batch_label(&self) -> Option<String> {
+        let phase = self.phase()?;
+        let batch = self.batch();
+        let size = match (batch.prefill, batch.decode) {
+            (Some(prefill), Some(decode)) if phase == StepPhase::Mixed => {
+                Some(format!("{}+{}", prefill.requests, decode.requests))
+            }
+            _ => batch.batch_size().map(|n| n.to_string()),
+        };
+        Some(match size {
+            Some(size) => format!("{} {size}", phase.name()),
+            None => phase.name().to_owned(),
+        })
+    }
 }
 
 /// Which columns say what rows are of.
@@ -45,6 +73,9 @@ impl Keys {
             columns.push(Column::uint("step_index"));
             columns.push(Column::text("step"));
             columns.push(Column::text("step_partial"));
+            columns.push(Column::text("step_phase"));
+            columns.push(Column::uint("step_requests"));
+            columns.push(Column::uint("step_tokens"));
         }
         columns
     }
@@ -55,7 +86,36 @@ impl Keys {
             cells.push(of.step_index.into());
             cells.push(of.step.as_deref().into());
             cells.push(of.partial.as_deref().into());
+            let batch = of.batch();
+            cells.push(of.phase().map(StepPhase::name).into());
+            cells.push(batch.batch_size().into());
+            cells.push(batch.all_tokens().into());
         }
         cells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_in_text() {
+        for (name, want) in [
+            (
+                "[Executor] _forward_step 3: 1 ctx reqs, 0 gen reqs",
+                Some("prefill 1"),
+            ),
+            ("execute_new_2_cached_30", Some("mixed 2+30")),
+            ("step[DECODE bs=32 toks=32]", Some("decode 32")),
+            ("decode", Some("decode")),
+            ("ProfilerStep#3", None),
+        ] {
+            let key = RowKey {
+                step: Some(name.to_owned()),
+                ..RowKey::default()
+            };
+            assert_eq!(key.batch_label().as_deref(), want, "{name}");
+        }
     }
 }

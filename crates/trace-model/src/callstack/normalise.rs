@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::step_name::step_batch;
+
 /// What to do with the numbers inside the names of a stack's frames. The launch call's own name
 /// always stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,9 +66,9 @@ pub fn smart(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// vLLM and SGLang name their step annotations after batch sizes and token counts.
+/// Engines name the annotations of their steps after batch sizes and token counts.
 fn is_generated_step(name: &str) -> bool {
-    name.starts_with("execute_") && name.contains("context_")
+    name.starts_with("step[") || step_batch(name).is_some_and(|batch| batch.prefill.is_some())
 }
 
 fn digits_to_n(name: &str) -> String {

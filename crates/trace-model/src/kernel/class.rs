@@ -149,6 +149,47 @@ mod tests {
     const BY_NAME: &str = r#"
 gemm void cublasLt::splitKreduce_kernel<32, 16, int>(float)
 gemm Cijk_Alik_Bljk_BBS_BH_MT128x128x64
+softmax void soft_max_f32<true, 0, 0, float>(float const*, float const*, float*, soft_max_params)
+norm void norm_f32<1024>(float const*, float*, int, long, long, long, float)
+norm void rms_norm_f32<1024, true, false>(float const*, float*, int)
+norm _ZL12rms_norm_f32ILi1024ELb1ELb0EEvPKfPfixx
+norm void l2_norm_f32<32>(float const*, float*, int)
+norm void group_norm_f32<1024>(float const*, float*, int, int, float)
+elementwise void k_bin_bcast<&(op_add(float, float)), float, float, float, float const*>(float const*, float const*, float*)
+copy void k_bin_bcast<&(op_repeat(float, float)), float, float, float>(float const*, float const*, float*)
+copy void k_get_rows_float<float, float>(float const*, int const*, float*)
+embedding void k_get_rows<32, 2, &(dequantize_q4_0)>(void const*, int const*, float*)
+kv_cache void k_set_rows<float, long, __half>(float const*, long const*, __half*)
+activation void unary_gated_op_kernel<&(op_silu(float)), float>(float const*, float const*, float*)
+activation void unary_op_kernel<&(op_gelu(float)), float>(float const*, float*, int)
+elementwise void unary_op_kernel<&(op_sqrt(float)), float>(float const*, float*, int)
+gemm void dequantize_mul_mat_vec<1, 1, &(dequantize_q4_0)>(void const*, float const*, float*, int, int)
+gemm void mul_mat_q<(ggml_type)12, 64, false>(char const*, int const*, float*)
+gemm void mul_mat_vec_q<(ggml_type)2, 1, false>(void const*, void const*, float*)
+gemm void mul_mat_q_stream_k_fixup<(ggml_type)12, 64, true>(int const*)
+quantization void quantize_q8_1(float const*, void*, long)
+quantization void quantize_mmq_q8_1<(mmq_q8_1_ds_layout)0>(float const*)
+quantization void dequantize_block_q4_K<__half>(void const*, __half*)
+rotary void rope_norm<true, false, float>(float const*, float*, int)
+rotary void rope_neox<true, false, float>(float const*, float*, int)
+copy void cpy_flt<&(cpy_1_flt<float, __half>)>(char const*, char*, int)
+copy cpy_f32_f16
+quantization void cpy_f32_q<&cpy_blck_f32_q8_0, 32>(char const*, char*, int)
+attention void flash_attn_ext_vec<128, 1, (ggml_type)1, (ggml_type)1, false>(char const*)
+attention void flash_attn_stream_k_fixup<128, 8, 8>(float*, float2 const*)
+moe void topk_moe_cuda<128, true>(float const*, float*, int*)
+reduction void reduce_rows_f32<true>(float const*, float*, int)
+quantization void tensorrt_llm::kernels::cvt_fp16_to_fp4_expert<__nv_bfloat16, 16>(int)
+quantization void moe::dev::convertsf::convertSfKernel<moe::dev::convertsf::KernelParams<1>>(X)
+activation void moe::dev::activation::activationKernel<moe::dev::activation::KernelParams<cutlass::bfloat16_t>>(X)
+kv_cache create_flashinfer_kv_indices_triton
+rotary void aiter::kn_entry_2c_sbhd_cached_indirect_inplace<aiter::OpCachedFwd, 0, true>(X)
+quantization void transformer_engine::cast_transpose_kernel<128, 1>(float const*)
+quantization cast_transpose_kernel
+moe _compute_writeback_idx
+attention void kernel_mha<128, 64>(Params)
+collective barrier_all_intra_node_atomic_cas_block
+elementwise Op2dTensorLite
 gemm nvjet_tst_64x8_64x16_4x1_v_bz_TNT
 gemm void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, cutlass::gemm::collective::CollectiveMma<X>>>(Params)
 gemm void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0, 0u, 7168u, (deep_gemm::GemmType)0, float>(float*)

@@ -41,8 +41,8 @@ attention void ck_tile::kentry<256, 1, ck_tile::FmhaBwdDQDKDVKernel<X> >(Y)
 attention void ck_tile::kentry<64, 2, ck_tile::FmhaBwdOGradDotOKernel<X> >(Y)
 attention _fwd_kernel_alibi
 attention _correct_attn_cp_out_kernel
-attention create_flashinfer_kv_indices_triton
-attention generate_draft_decode_kv_indices
+kv_cache create_flashinfer_kv_indices_triton
+kv_cache generate_draft_decode_kv_indices
 attention get_num_kv_splits_triton
 attention void vllm::convert_vertical_slash_indexes_kernel(X)
 attention triton_tem_fused_flex_attention_backward_1

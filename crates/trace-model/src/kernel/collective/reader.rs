@@ -224,8 +224,8 @@ impl CollectiveReader {
 
     /// Elements and type of what `slice` takes, if it is an operator `op`. Marks of a backend
     /// (`nccl:all_to_all`) list the tensors that go in, operators of `c10d` that take one tensor each
-    /// way (`c10d::alltoall_base_`) the one that comes out first; all other operators are believed for
-    /// all-reduces, whose first tensor is the message, and for tokens to and from experts, of which it is what goes in.
+    /// way (`c10d::alltoall_base_`) the one that comes out first; operators of symmetric memory, of
+    /// vLLM and functional collectives what goes in first; all other operators are believed for all-reduces, whose first tensor is the message, and for tokens to and from experts, of which it is what goes in.
     fn sizes_on<'t>(
         &self,
         slice: Slice<'t>,
@@ -272,6 +272,24 @@ impl CollectiveReader {
                 dtype,
                 elements_in: Some(input),
                 elements_out: Some(out),
+            });
+        }
+        // These take what goes in first; those of symmetric memory what comes out next.
+        let is_symmetric = name.starts_with("symm_mem::");
+        let is_input_first = is_symmetric
+            || ["vllm::", "_c10d_functional::"]
+                .iter()
+                .any(|space| name.starts_with(space));
+        let parts = matches!(op, CollectiveOp::AllGather | CollectiveOp::ReduceScatter);
+        if is_input_first && parts {
+            let all = tensors(dims, types)?;
+            let (input, dtype) = *all.first()?;
+            let out = all.get(1).filter(|out| is_symmetric && out.1 == dtype);
+            return Some(OperatorSize {
+                op,
+                dtype,
+                elements_in: Some(input),
+                elements_out: out.map(|out| out.0),
             });
         }
         if op != CollectiveOp::AllReduce && !moves_tokens {
