@@ -14,8 +14,7 @@ use trace_model::kernel::display_names;
 use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
 use crate::files::Job;
-use crate::machine::{self, Machine};
-use crate::{document, files, perf, probes, text, tracks};
+use crate::{document, files, machine, perf, probes, text, tracks};
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -237,12 +236,13 @@ fn analyse(
     args: &BatchArgs,
     of: &Recording,
     options: &rca_cycles::Options,
-) -> anyhow::Result<(Analysis, Machine)> {
+) -> anyhow::Result<Analysis> {
     let name = &of.job.name;
     let read = trace_input::read(&of.job.path, &args.input, args.verbosity, |read| {
         read.keep_negative = args.cut.compat;
     })?;
     let trace = read.trace;
+    machine::note_rank(&read.name, &trace, args.verbosity);
     let mut options = options.clone();
     options.topology = probes::topology(&of.job.path.display().to_string(), args.verbosity);
     let which = || format!("{} side, {name}", of.side);
@@ -260,8 +260,8 @@ fn analyse(
         compat: args.cut.compat,
     };
     perf::write(&of.tables, name, &trace, &reports, wanted)?;
-    let machine = Machine::new(&trace, &analysis);
-    Ok((analysis, machine))
+    machine::write(&of.tables, name, &machine::recording(&trace, &analysis))?;
+    Ok(analysis)
 }
 
 fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::Result<Value> {
@@ -273,13 +273,9 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     let mut list = recordings(args, ("normal", &case.normal), &folder)?;
     let normal = list.len();
     list.extend(recordings(args, ("abnormal", &case.abnormal), &folder)?);
-    let mut machines = vec![Machine::default(); list.len()];
     let sides = compare::analyse_each(list.len(), normal, &options(&args.cut)?, |i, options| {
-        let (analysis, machine) = analyse(args, &list[i], options)?;
-        machines[i] = machine;
-        anyhow::Ok(analysis)
+        analyse(args, &list[i], options)
     })?;
-    let other_machine = machine::difference(&machines[..normal], &machines[normal..]);
     let mut how = compare::Options::default();
     how.alpha = args.alpha;
     let comparison = compare::compare_sides(&sides, &how);
@@ -296,9 +292,7 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         }));
     }
     let report = compare_tables(args, &folder)?;
-    let not_comparable = other_machine
-        .or_else(|| comparison.not_comparable.clone())
-        .or_else(|| stopped(&report));
+    let not_comparable = stopped(&report).or_else(|| comparison.not_comparable.clone());
     // What may not be compared has neither a cause nor anything to blame.
     let mut culprits = match &not_comparable {
         Some(_) => Vec::new(),

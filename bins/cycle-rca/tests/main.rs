@@ -5,6 +5,7 @@
 #[path = "../../../xtask/src/dataset/faults/model.rs"]
 #[expect(dead_code, reason = "the corpus uses more of it")]
 mod model;
+mod planted;
 mod ranks;
 mod text_output;
 

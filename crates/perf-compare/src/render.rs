@@ -10,6 +10,7 @@ use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
 use crate::headline::called;
 use crate::report_text::{ends, short};
+use crate::summary::rated;
 
 /// Longest name shown to people.
 const NAME: usize = 56;
@@ -223,12 +224,13 @@ impl Report {
     pub fn to_markdown(&self) -> String {
         let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
         let mut out = format!(
-            "## Performance: {} → {}\n\n**{}.**\n\n{}; cause: **{}** (confidence {:.2})\n\n",
+            "## Performance: {} → {}\n\n**{}.**\n\n{}; cause: **{}** ({}confidence {:.2})\n\n",
             cell(&self.baseline.name),
             cell(&self.candidate.name),
             cell(&self.headline),
             status(self),
             self.verdict.cause,
+            rated(&self.verdict),
             self.verdict.confidence
         );
         for reason in &self.comparability.reasons {
@@ -373,6 +375,25 @@ impl Report {
             });
         }
         for time in &self.cycle_time {
+            let Some(tail) = &time.tail else { continue };
+            let [low, high] = tail.change_us.1;
+            cases.push(Case {
+                name: format!("p{:.0} {}", tail.quantile * 100.0, time.cycle_type)
+                    .trim()
+                    .to_owned(),
+                change: if tail.longer {
+                    Change::Slower
+                } else {
+                    Change::Faster
+                },
+                declared: true,
+                decisive: false,
+                open: false,
+                bound_pct: low.abs().min(high.abs()) / tail.values_us[0] * 100.0,
+                text: tail.said(),
+            });
+        }
+        for time in &self.cycle_time {
             let Some(pauses) = time.pauses.as_ref().filter(|pauses| pauses.established) else {
                 continue;
             };
@@ -389,7 +410,7 @@ impl Report {
                 declared: true,
                 decisive: false,
                 open: false,
-                bound_pct: cost / time.effect.baseline * 100.0,
+                bound_pct: cost / time.median_us[0] * 100.0,
                 text: pauses.said(),
             });
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::document::{CycleTime, Evidence, Finding, Report, Statement};
+use crate::document::{CycleTime, Evidence, Finding, Report, Statement, Verdict};
 use crate::render::{interval, name, names, percent, status, word, word_of};
 use crate::report_text::{label, short};
 
@@ -113,8 +113,10 @@ impl Report {
             return;
         }
         lines.push(format!(
-            "cause: {} (confidence {:.2})",
-            self.verdict.cause, self.verdict.confidence
+            "cause: {} ({}confidence {:.2})",
+            self.verdict.cause,
+            rated(&self.verdict),
+            self.verdict.confidence
         ));
         for row in self.verdict.evidence.iter().take(3) {
             evidence(row, lines);
@@ -142,6 +144,14 @@ impl Report {
                 next.cause, next.confidence
             ));
         }
+    }
+}
+
+/// How certain a cause is, with a comma behind it.
+pub(crate) fn rated(verdict: &Verdict) -> String {
+    match verdict.certainty {
+        "open" => String::new(),
+        certainty => format!("{certainty}, "),
     }
 }
 
@@ -177,8 +187,13 @@ fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
     let mean = &time.effect;
     wrap(
         &format!(
-            "{kind} time {}: mean {} -> {} us{}, difference {} us",
+            "{kind} time {}: {} {} -> {} us{}, difference {} us",
             word(time.change, time.verdict),
+            if is_trimmed(time) {
+                "trimmed mean"
+            } else {
+                "mean"
+            },
             short(mean.baseline),
             short(mean.candidate),
             percent(mean),
@@ -192,6 +207,19 @@ fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
         ("p95", time.p95_us, time.p95_change_us),
         ("p99", time.p99_us, time.p99_change_us),
     ];
+    if is_trimmed(time) {
+        let [a, b] = time.mean_us;
+        let change = (b / a - 1.0) * 100.0;
+        wrap(
+            &format!(
+                "  us: mean of all {} -> {} ({change:+.1} %)",
+                short(a),
+                short(b)
+            ),
+            "    ",
+            lines,
+        );
+    }
     let quantiles = quantiles.map(|(name, [a, b], (_, [low, high]))| {
         format!(
             "{name} {} -> {} ({} to {})",
@@ -216,6 +244,12 @@ fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
             more => format!("  {more} more cycles a side needed to establish 2 %"),
         });
     }
+}
+
+/// Returns `true` if the effect is that of most cycles and not that of the mean of all.
+#[expect(clippy::float_cmp, reason = "the same number, or another")]
+fn is_trimmed(time: &CycleTime) -> bool {
+    time.effect.baseline != time.mean_us[0]
 }
 
 fn line(finding: &Finding, names: &BTreeMap<&str, String>, lines: &mut Vec<String>) {

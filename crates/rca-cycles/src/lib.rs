@@ -47,6 +47,7 @@
 
 mod analysis;
 pub mod anatomy;
+mod blocking;
 mod bottleneck;
 mod cadence;
 pub mod compare;
