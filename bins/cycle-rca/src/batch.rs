@@ -9,6 +9,7 @@ use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
 use report::text::wrapped;
 use serde_json::{Value, json};
+use trace_model::Waiting;
 use trace_model::kernel::display_names;
 
 use crate::analyse::{compat_options, note_ignored, options};
@@ -293,19 +294,11 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     }
     let report = compare_tables(args, &folder)?;
     let not_comparable = stopped(&report).or_else(|| comparison.not_comparable.clone());
-    // What may not be compared has neither a cause nor anything to blame.
-    let mut culprits = match &not_comparable {
+    let culprits = match &not_comparable {
+        // What may not be compared has neither a cause nor anything to blame.
         Some(_) => Vec::new(),
-        None => document::culprits(&abnormal, &comparison, &report.verdict.cause),
+        None => blamed(&abnormal, &comparison, &report),
     };
-    if report.verdict.cause == "drift" {
-        // The comparison of cycles does not know of drift; that of tables does.
-        let declared = |culprit: &Value| {
-            let mut findings = report.findings.iter();
-            findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
-        };
-        culprits.retain(declared);
-    }
     let headline = match &not_comparable {
         Some(why) => format!("Not comparable: {why}"),
         None => report.headline.clone(),
@@ -327,7 +320,47 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     }))
 }
 
-/// What the tables of both sides say, by the comparison that works on tables.
+/// The culprits that the verdict leaves: it decides, here as in `perf-compare`, and the comparison of cycles ranks. Without a
+/// cause nothing is to blame, and with too few cycles no time is.
+fn blamed(
+    abnormal: &[(&str, &Analysis)],
+    comparison: &compare::Comparison,
+    report: &perf_compare::Report,
+) -> Vec<Value> {
+    let cause = report.verdict.cause.as_str();
+    if cause == "none" || report.identical {
+        return Vec::new();
+    }
+    let mut culprits = document::culprits(abnormal, comparison, cause);
+    let mut times = report.cycle_time.iter();
+    if times.all(|time| time.verdict == Statement::Insufficient) {
+        culprits.retain(|culprit| culprit["kind"] == "counter");
+    }
+    if cause == "drift" {
+        // The comparison of cycles does not know of drift; that of tables does.
+        let declared = |culprit: &Value| {
+            let mut findings = report.findings.iter();
+            findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
+        };
+        culprits.retain(declared);
+    }
+    let waits = |culprit: &Value| {
+        let name = culprit["name"].as_str().unwrap_or("");
+        Waiting::of_own_time(name).is_some()
+    };
+    if cause == "waiting_for_input" {
+        culprits.sort_by_key(|culprit| !waits(culprit));
+    } else if !culprits.iter().all(waits) {
+        // Who waits is not to blame while something else is.
+        culprits.retain(|culprit| !waits(culprit));
+    }
+    if report.is_whole_host() {
+        culprits.insert(0, document::whole_host(report));
+    }
+    culprits
+}
+
+/// What the tables of both sides say, by the comparison that works on tables and as it does by itself.
 fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compare::Report> {
     let load = |side: &str| {
         let folder = folder.join(format!("{side}_perf_data"));
@@ -337,9 +370,6 @@ fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compar
     let mut options = perf_compare::Options::default();
     options.threads = args.input.threads().get();
     options.level = args.alpha;
-    // A minimum: tests that are still open get as many as the number of functions demands.
-    options.permutations = 999;
-    options.resamples = 499;
     Ok(perf_compare::compare(&normal, &abnormal, &options))
 }
 

@@ -1,5 +1,6 @@
 //! Results as JSON.
 
+use perf_compare::document::{CycleTime, Statement};
 use rca_cycles::compare::{Comparison, Culprit};
 use rca_cycles::{Analysis, Cycle, Function, Interference, health};
 use serde::{Serialize, Serializer};
@@ -341,6 +342,33 @@ pub(crate) fn culprits(
 ) -> Vec<Value> {
     let list = comparison.culprits.iter();
     list.map(|c| culprit(abnormal, c, cause)).collect()
+}
+
+/// All code of the host as a culprit: what a cycle takes longer, in the form of the others.
+pub(crate) fn whole_host(report: &perf_compare::Report) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "times of cycles")]
+    let ns = |us: f64| (us * 1000.0).round() as i64;
+    let changed = |time: &&CycleTime| time.verdict == Statement::Changed;
+    let time = report.cycle_time.iter().find(changed);
+    let time = time.or_else(|| report.cycle_time.first());
+    let effect = time.map(|time| &time.effect);
+    let interval = effect.and_then(|e| e.interval).map(|ends| ends.map(ns));
+    json!({
+        "name": "all host code",
+        "kind": "function",
+        "device": null,
+        "rank": null,
+        "phase": time.map_or("", |time| time.cycle_type.as_str()),
+        "effect_ns": effect.map(|e| ns(e.delta)),
+        "interval_ns": interval,
+        "p_adjusted": effect.and_then(|e| e.p),
+        "normal": effect.map(|e| e.baseline * 1000.0),
+        "abnormal": effect.map(|e| e.candidate * 1000.0),
+        "is_new": false,
+        "slow_cycles": [],
+        "explained_by_verdict": true,
+        "evidence": [],
+    })
 }
 
 /// Lengths of cycles by phase.

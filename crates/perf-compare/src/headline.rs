@@ -207,9 +207,9 @@ fn kernel(report: &Report) -> String {
         let ratio = row.candidate / row.baseline;
         let same = finding.filter(|f| f.name == name);
         let on = match ranks(report, name) {
-            Some(ranks) => format!(" on {ranks}"),
-            None if place.is_empty() => String::new(),
-            None => format!(" on {place}"),
+            Some(ranks) if !place.starts_with("all ") => format!(" on {ranks}"),
+            _ if place.is_empty() => String::new(),
+            _ => format!(" on {place}"),
         };
         return format!(
             "{} {}{on} {:.1} % {} per call ({}), {}{}",
@@ -629,6 +629,14 @@ fn sentence(report: &Report) -> String {
             }
             None => verdict.summary.clone(),
         },
+    }
+}
+
+impl Report {
+    /// Returns `true` if all code of the host is slower alike, so that no function is to blame.
+    #[must_use]
+    pub fn is_whole_host(&self) -> bool {
+        whole_host(self).is_some()
     }
 }
 

@@ -9,11 +9,8 @@ use trace_model::kernel::display_names;
 use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
 use crate::headline::called;
-use crate::report_text::{ends, short};
+use crate::report_text::short;
 use crate::summary::rated;
-
-/// Longest name shown to people.
-const NAME: usize = 56;
 
 /// What a gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +101,7 @@ pub(crate) fn names(report: &Report) -> BTreeMap<&str, String> {
 /// The name of a finding, by the names of its report.
 pub(crate) fn name(finding: &Finding, names: &BTreeMap<&str, String>) -> String {
     let shown = names.get(finding.name.as_str()).unwrap_or(&finding.name);
-    let name = ends(&report::text::printable(shown), NAME);
+    let name = report::text::printable(shown).into_owned();
     match finding.kind {
         "collective_transfer" => format!("{name} [transfer, all ranks]"),
         "collective_total" => format!("{name} [sum, all ranks]"),

@@ -1,13 +1,14 @@
 //! From steps to cycles: where each begins and ends, and which are only partly recorded.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use trace_model::interval::IntervalSet;
-use trace_model::{Slice, SliceId, StrId, TimeRange, Timestamp, Waiting};
+use trace_model::{Slice, SliceId, TimeRange, Timestamp, Waiting};
 
 use crate::engine::{Engine, any, is_wrapper};
 use crate::num::{median, real, row, span};
 use crate::steps::{Found, Method, Steps};
 use crate::timeline::{Kind, Timeline};
+use crate::waits;
 
 /// Why a cycle does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -270,22 +271,6 @@ fn ranges(timeline: &Timeline<'_>, steps: &[Slice<'_>]) -> Vec<Window> {
 /// input in so much of it.
 const PAUSE: (f64, i64, f64) = (5.0, 50_000_000, 0.9);
 
-/// When a thread waits for input.
-fn idle(timeline: &Timeline<'_>, thread: u32) -> IntervalSet {
-    let mut names: FxHashMap<StrId, bool> = FxHashMap::default();
-    let waits = timeline.trace.slices().filter(|s| {
-        let name = s.name_id().filter(|_| timeline.thread(*s) == thread);
-        timeline.kind(*s).is_code()
-            && name.is_some_and(|name| {
-                *names.entry(name).or_insert_with(|| {
-                    let text = timeline.trace.text(name);
-                    Waiting::of_call(text) == Some(Waiting::Input)
-                })
-            })
-    });
-    waits.map(|s| (s.ts().nanos(), s.end().nanos())).collect()
-}
-
 /// Extends each step to the start of the next: scheduling, pauses and whatever else is between two steps are time that
 /// tokens take. Only where an engine waits for requests for long, the step ends before. The last one ends with its
 /// own call or range; where that leaves out much of what others have after theirs, it is partial, unless steps are few.
@@ -297,13 +282,21 @@ fn start_to_start(
     let starts: Vec<i64> = windows.iter().map(|w| w.start).collect();
     let periods: Vec<f64> = starts.windows(2).map(|s| span(s[1] - s[0])).collect();
     let period = median(&periods);
-    let mut waits: Option<IntervalSet> = None;
+    let mut idle: Option<IntervalSet> = None;
+    let process = windows
+        .iter()
+        .find_map(|w| w.anchor)
+        .map_or(0, |anchor| timeline.process(timeline.trace.slice(anchor)));
     let mut is_idle = |from: i64, to: i64| {
-        let waits = waits.get_or_insert_with(|| {
-            thread.map_or_else(IntervalSet::new, |thread| idle(timeline, thread))
+        let idle = idle.get_or_insert_with(|| {
+            let is_input = |waiting| waiting == Waiting::Input;
+            let all = waits::own_time(timeline, process, &is_input);
+            thread
+                .and_then(|thread| all.get(&thread).cloned())
+                .unwrap_or_default()
         });
         let range = TimeRange::new(Timestamp::from_nanos(from), Timestamp::from_nanos(to));
-        span(waits.clip(range).measure().get()) >= PAUSE.2 * span(to - from)
+        span(idle.clip(range).measure().get()) >= PAUSE.2 * span(to - from)
     };
     let mut after: Vec<f64> = Vec::with_capacity(periods.len());
     for (w, &next) in windows.iter_mut().zip(starts.iter().skip(1)) {

@@ -8,9 +8,9 @@ use trace_model::kernel::KernelClass;
 use trace_model::{SliceId, StrId, TimeRange, Timestamp};
 
 use crate::cut::Cuts;
-use crate::engine::is_wait;
 use crate::num::median;
 use crate::timeline::{Kind, Timeline};
+use crate::waits;
 
 /// Where the time of a cycle went; the parts add up to its length exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -341,8 +341,7 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
         }
     }
     let mut sync: Vec<Interval> = Vec::new();
-    let mut threads: BTreeMap<u32, [Vec<Interval>; 2]> = BTreeMap::new();
-    let mut waits: FxHashMap<StrId, bool> = FxHashMap::default();
+    let mut threads: BTreeMap<u32, Vec<Interval>> = BTreeMap::new();
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         if timeline.process(slice) != process || !kind.is_code() {
@@ -351,25 +350,19 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
         let range = (slice.ts().nanos(), slice.end().nanos());
         if kind == Kind::Sync {
             sync.push(range);
-            continue;
-        }
-        let waiting = slice.name_id().is_some_and(|n| {
-            *waits
-                .entry(n)
-                .or_insert_with(|| is_wait(timeline.trace.text(n)))
-        });
-        let [running, waited] = threads.entry(timeline.thread(slice)).or_default();
-        if waiting {
-            waited.push(range);
         } else if range.1 - range.0 <= longest_ns {
-            running.push(range);
+            threads
+                .entry(timeline.thread(slice))
+                .or_default()
+                .push(range);
         }
     }
     // A frame around a wait runs no code meanwhile; other threads may.
+    let mut waited = waits::own_time(timeline, process, &waits::elsewhere);
     let mut host: Vec<Interval> = Vec::new();
-    for [running, waited] in threads.into_values() {
+    for (thread, running) in threads {
         let running: IntervalSet = running.into_iter().collect();
-        let waited: IntervalSet = waited.into_iter().collect();
+        let waited = waited.remove(&thread).unwrap_or_default();
         host.extend_from_slice(running.subtract(&waited).as_slice());
     }
     Activity {

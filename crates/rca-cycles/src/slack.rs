@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use trace_model::interval::{Interval, IntervalSet};
-use trace_model::{StrId, TimeRange, Timestamp, Trace};
+use trace_model::{TimeRange, Timestamp, Trace};
 
 use crate::blocking::LEAST_WAIT;
-use crate::engine::is_wait;
 use crate::num::{real, span};
 use crate::step_time::by_end;
 use crate::timeline::{Kind, Timeline, Work};
+use crate::waits;
 
 /// Which side bounds the time of steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,8 +163,6 @@ struct Thread {
     launches: usize,
     has_python: bool,
     code: Vec<Interval>,
-    /// Frames that wait for something else than the device.
-    idle: Vec<Interval>,
     waits: Vec<Interval>,
 }
 
@@ -217,7 +214,6 @@ fn host(timeline: &Timeline<'_>, process: u32, work: &[&Work]) -> (IntervalSet, 
         threads.entry(thread).or_default().launches += 1;
         calls += 1;
     }
-    let mut waits: FxHashMap<StrId, bool> = FxHashMap::default();
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         if !kind.is_code() || timeline.process(slice) != process {
@@ -226,27 +222,21 @@ fn host(timeline: &Timeline<'_>, process: u32, work: &[&Work]) -> (IntervalSet, 
         let range = (slice.ts().nanos(), slice.end().nanos());
         let thread = threads.entry(timeline.thread(slice)).or_default();
         thread.has_python |= kind == Kind::Python;
-        let is_idle = slice.name_id().is_some_and(|n| {
-            *waits
-                .entry(n)
-                .or_insert_with(|| is_wait(timeline.trace.text(n)))
-        });
         if let Some(until) = timeline.blocking.get(&slice.id()) {
             thread.waits.push((range.0, *until));
         } else if kind == Kind::Sync && !slice.name().is_some_and(|n| n.contains("WaitEvent")) {
             thread.waits.push(range);
-        } else if is_idle {
-            thread.idle.push(range);
         }
         thread.code.push(range);
     }
+    let mut idle = waits::own_time(timeline, process, &waits::elsewhere);
     let least = LAUNCHES * real(calls);
     threads
         .retain(|_, t| real(t.launches) >= least.max(1.0) || (t.has_python && !t.waits.is_empty()));
     let (mut waiting, mut running) = (IntervalSet::new(), IntervalSet::new());
-    for t in threads.into_values() {
+    for (thread, t) in threads {
         let waits: IntervalSet = t.waits.into_iter().collect();
-        let idle: IntervalSet = t.idle.into_iter().collect();
+        let idle = idle.remove(&thread).unwrap_or_default();
         let code: IntervalSet = t.code.into_iter().collect();
         running = running.union(&code.subtract(&waits).subtract(&idle));
         waiting = waiting.union(&waits);
