@@ -1046,7 +1046,12 @@ fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
             ..Config::default()
         },
     );
-    let output = run(&["analyse", text(&trace)]);
+    // As wide as a terminal.
+    let output = Command::new(env!("CARGO_BIN_EXE_cycle-rca"))
+        .args(["analyse", text(&trace)])
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("slow in a few cycles only"), "{shown}");
     for line in shown.lines() {

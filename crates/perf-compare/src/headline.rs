@@ -91,11 +91,18 @@ fn cycle(report: &Report) -> Option<String> {
     let shown = changed.or_else(|| most_telling(report))?;
     let effect = &shown.effect;
     if changed.is_some() {
+        // A tail that grows more than all says more than all do.
+        let by = effect.ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
+        let tail = shown.tail.as_ref().filter(|tail| {
+            let [before, after] = tail.values_us;
+            (after / before - 1.0).abs() > 2.0 * by
+        });
         return Some(format!(
-            "{} time {} ({})",
+            "{} time {} ({}){}",
             kind(shown),
             from_to(effect.baseline, effect.candidate),
-            percent(effect.ratio.unwrap_or(1.0))
+            percent(effect.ratio.unwrap_or(1.0)),
+            tail.map_or(String::new(), |tail| format!(", {}", tail.said()))
         ));
     }
     Some(match shown.verdict {

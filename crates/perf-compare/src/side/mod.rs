@@ -135,7 +135,20 @@ impl Side {
                     .copied()
                     .filter(|dur| !dur.is_nan())
                     .collect();
-                add(&capture.kind, format!("{}{place}", function.name), values);
+                // The calls of one name that wait are a series of their own.
+                let is_other = |f: &Function| {
+                    f.name == function.name
+                        && f.process == function.process
+                        && f.device == function.device
+                        && f.class != function.class
+                };
+                let waits = function.class == Class::Sync && capture.functions.iter().any(is_other);
+                let waits = if waits { " (waits)" } else { "" };
+                add(
+                    &capture.kind,
+                    format!("{}{waits}{place}", function.name),
+                    values,
+                );
             }
         }
         let mut series = self.series.clone();

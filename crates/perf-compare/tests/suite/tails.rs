@@ -56,11 +56,7 @@ fn a_longer_mean_is_neither_equal_nor_faster() {
         "{}",
         report.headline
     );
-    assert!(
-        report.headline.contains(" -> 8."),
-        "{}",
-        report.headline
-    );
+    assert!(report.headline.contains(" -> 8."), "{}", report.headline);
     assert_ne!(report.gate(FailOn::Regressed, 0.0), Gate::Pass);
     // The effect is of one estimator: its ends differ by what it says.
     let effect = &time.effect;
