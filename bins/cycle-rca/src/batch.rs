@@ -354,6 +354,9 @@ fn blamed(
         // Who waits is not to blame while something else is.
         culprits.retain(|culprit| !waits(culprit));
     }
+    if cause == "pauses" && culprits.is_empty() {
+        culprits = document::paused(report);
+    }
     if report.is_whole_host() {
         culprits.insert(0, document::whole_host(report));
     }

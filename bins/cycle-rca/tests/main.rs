@@ -797,6 +797,12 @@ fn sentinel_learns_a_law_and_sees_it_broken() {
     let model = folder.path().join("model.json");
     let fit = run(&["sentinel", "fit", text(&good), "-o", text(&model)]);
     assert_eq!(fit.status.code(), Some(0));
+    // Without any step there is no answer.
+    let none = folder.path().join("none.csv");
+    let header = table(false).lines().next().unwrap().to_owned();
+    std::fs::write(&none, header + "\n").unwrap();
+    let words = ["sentinel", "watch", text(&none), "--model", text(&model)];
+    assert_eq!(run(&words).status.code(), Some(4));
     let watch = |steps: &Path, format: &str| {
         let words = ["sentinel", "watch", text(steps), "--model", text(&model)];
         run(&[&words[..], &["--format", format]].concat())

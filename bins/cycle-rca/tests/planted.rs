@@ -31,6 +31,22 @@ enum Marks {
     Call,
     /// By ranges of vLLM.
     Ranges,
+    /// By a call of TensorRT-LLM.
+    Trt,
+    /// By the forward call of a model, which no rule names.
+    Model,
+    /// By nothing: no Python functions are recorded.
+    Bare,
+}
+
+impl Marks {
+    fn forward(self) -> &'static str {
+        match self {
+            Self::Trt => "tensorrt_llm/_torch/pyexecutor/py_executor.py(900): _forward_step",
+            Self::Model => "transformers/models/qwen2/modeling_qwen2.py(800): forward",
+            _ => "vllm/v1/worker/gpu_model_runner.py(3380): execute_model",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +62,10 @@ struct Engine {
     /// Host time of each launch, us.
     launch_us: f64,
     ranks: usize,
+    /// The only rank that changes; all do without.
+    only: Option<usize>,
+    /// Files have the names of other ranks.
+    is_misnamed: bool,
     /// The tokens are copied by a call that returns when they are there.
     copies: bool,
     change: Change,
@@ -60,6 +80,8 @@ const ENGINE: Engine = Engine {
     first_us: 300.0,
     launch_us: 40.0,
     ranks: 1,
+    only: None,
+    is_misnamed: false,
     copies: true,
     change: Change::Nothing,
 };
@@ -81,7 +103,6 @@ impl Random {
 const LOOP: &str = "vllm/v1/engine/core.py(700): run_busy_loop";
 const SCHEDULE: &str = "vllm/v1/core/sched/scheduler.py(170): schedule";
 const UPDATE: &str = "vllm/v1/core/sched/scheduler.py(900): update_from_output";
-const FORWARD: &str = "vllm/v1/worker/gpu_model_runner.py(3380): execute_model";
 const LOCK: &str = "<built-in method acquire of _thread.lock object at 0x7f3a5c1b2d80>";
 
 fn kernel_name(at: usize) -> String {
@@ -95,7 +116,16 @@ fn kernel_name(at: usize) -> String {
 impl Engine {
     /// The recording of each rank; each is alone, as in data parallelism.
     fn record(&self) -> Vec<String> {
-        (0..self.ranks).map(|rank| self.rank(rank)).collect()
+        let of_rank = |rank: usize| match self.only {
+            Some(only) if only != rank => Self {
+                change: Change::Nothing,
+                ..*self
+            },
+            _ => *self,
+        };
+        (0..self.ranks)
+            .map(|rank| of_rank(rank).rank(rank))
+            .collect()
     }
 
     fn rank(&self, rank: usize) -> String {
@@ -105,6 +135,9 @@ impl Engine {
         }
         let mut out = String::new();
         let mut event = |cat: &str, name: &str, (ts, end): (f64, f64), args: &str| {
+            if cat == "python_function" && self.marks == Marks::Bare {
+                return;
+            }
             let (pid, tid) = match cat {
                 "kernel" | "gpu_memcpy" => (0, 7),
                 _ => (100, 100),
@@ -143,12 +176,7 @@ impl Engine {
                 id += 1;
                 let took = host(self.launch_us) * r.jitter();
                 let device = format!(r#""correlation":{id},"device":{rank},"stream":7"#);
-                event(
-                    "cpu_op",
-                    &format!("aten::op_{}", k % 6),
-                    (at, at + took),
-                    "",
-                );
+                event("cpu_op", &format!("aten::op_{k}"), (at, at + took), "");
                 event(
                     "cuda_runtime",
                     "cudaLaunchKernel",
@@ -194,7 +222,7 @@ impl Engine {
                 at = (at + 3.0).max(free + 6.0);
                 event("cuda_runtime", "cudaStreamSynchronize", (call, at), "");
             }
-            event("python_function", FORWARD, (forward, at), "");
+            event("python_function", self.marks.forward(), (forward, at), "");
             if self.marks == Marks::Ranges {
                 event(
                     "user_annotation",
@@ -235,7 +263,11 @@ impl Engine {
     fn write(&self, folder: &Path) {
         std::fs::create_dir_all(folder).unwrap();
         for (rank, json) in self.record().into_iter().enumerate() {
-            std::fs::write(folder.join(format!("rank{rank}.json")), json).unwrap();
+            let called = match self.is_misnamed {
+                true => self.ranks - 1 - rank,
+                false => rank,
+            };
+            std::fs::write(folder.join(format!("rank{called}.json")), json).unwrap();
         }
     }
 }
@@ -288,7 +320,7 @@ fn assert_says(case: &Value, cause: &str, culprit: &str, words: &[&str]) {
 
 #[test]
 fn time_between_steps_is_time_of_steps() {
-    for marks in [Marks::Call, Marks::Ranges] {
+    for marks in [Marks::Call, Marks::Ranges, Marks::Trt, Marks::Model] {
         let engine = Engine { marks, ..ENGINE };
         // Steps of about 2.5 ms become three times as long.
         let case = answer(engine, Change::BetweenHidden(5_000.0));
@@ -303,8 +335,39 @@ fn time_between_steps_is_time_of_steps() {
         let case = answer(engine, Change::Scheduler(2_000.0));
         assert_says(&case, "host_code", "schedule", &["schedule"]);
         let case = answer(engine, Change::Pause(60_000.0));
-        assert_says(&case, "pauses", "", &["pause"]);
+        assert_says(&case, "pauses", "run_busy_loop", &["pause"]);
     }
+}
+
+#[test]
+fn time_between_steps_counts_without_any_function() {
+    let engine = Engine {
+        marks: Marks::Bare,
+        ..ENGINE
+    };
+    let case = answer(engine, Change::BetweenHidden(5_000.0));
+    let headline = case["headline"].as_str().unwrap();
+    assert_eq!(case["verdict"]["cause"], "host_code", "{headline}");
+    let change = case["phases"][0]["effect_ns"].as_f64().unwrap();
+    assert!((change - 5e6).abs() < 2e5, "{change}: {headline}");
+}
+
+#[test]
+fn a_rank_is_what_its_file_states() {
+    let two = Engine {
+        kernel_us: 120.0,
+        ranks: 2,
+        only: Some(1),
+        is_misnamed: true,
+        ..ENGINE
+    };
+    let case = answer(two, Change::Kernel(1, 6.0));
+    assert_eq!(case["culprits"][0]["rank"], 1, "{:#}", case["culprits"]);
+    let headline = case["headline"].as_str().unwrap();
+    assert!(
+        headline.contains("rank 1") || !headline.contains("rank"),
+        "{headline}"
+    );
 }
 
 #[test]

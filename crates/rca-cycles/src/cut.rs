@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 use trace_model::interval::IntervalSet;
-use trace_model::{Slice, SliceId, TimeRange, Timestamp, Waiting};
+use trace_model::{Slice, SliceId, StrId, TimeRange, Timestamp, Waiting};
 
 use crate::engine::{Engine, any, is_wrapper};
 use crate::num::{median, real, row, span};
@@ -326,8 +326,8 @@ fn window((start, end): (i64, i64), first: Slice<'_>) -> Window {
     }
 }
 
-/// Which of the calls between two steps open the later one.
-fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>) -> usize {
+/// Which of the calls between two steps open the later one, and whether a rule of the engine says so.
+fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>) -> (usize, bool) {
     fn name<'t>(s: &Slice<'t>) -> &'t str {
         s.name().unwrap_or("")
     }
@@ -340,10 +340,10 @@ fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>
             .iter()
             .position(|s| any(&engine.begin, name(s)));
         if let Some(begin) = begin {
-            return results + begin;
+            return (results + begin, true);
         }
         if results > 0 {
-            return results;
+            return (results, true);
         }
     }
     // The widest pause; of equal ones the last.
@@ -357,9 +357,44 @@ fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>
         end = end.max(s.end().nanos());
     }
     if after - end > widest.0 {
-        return between.len();
+        return (between.len(), false);
     }
-    widest.1
+    (widest.1, false)
+}
+
+/// Where each step opens: by the rules, else with the call that most steps open with where they are cut at the widest pause. A
+/// step that stalls is cut like the others then.
+fn openings(
+    between: &[Vec<Slice<'_>>],
+    steps: &[Slice<'_>],
+    engine: Option<&Engine>,
+) -> Vec<usize> {
+    let mut counts: std::collections::BTreeMap<Option<StrId>, usize> =
+        std::collections::BTreeMap::new();
+    let each = steps.windows(2).zip(&between[1..]).map(|(pair, list)| {
+        let (before, after) = (pair[0].end().nanos(), pair[1].ts().nanos());
+        opens(list, before, after, engine)
+    });
+    let found: Vec<(usize, bool)> = each.collect();
+    let name_at = |list: &[Slice<'_>], cut: usize| list.get(cut).and_then(Slice::name_id);
+    for (&(cut, by_rule), list) in found.iter().zip(&between[1..]) {
+        if !by_rule {
+            *counts.entry(name_at(list, cut)).or_default() += 1;
+        }
+    }
+    let usual = counts
+        .iter()
+        .max_by_key(|(name, n)| (**n, std::cmp::Reverse(**name)));
+    let usual = usual.and_then(|(name, _)| *name);
+    let each = found.iter().zip(&between[1..]);
+    each.map(|(&(cut, by_rule), list)| {
+        let known = list.iter().position(|s| s.name_id() == usual);
+        match usual.and(known) {
+            Some(known) if !by_rule => known,
+            _ => cut,
+        }
+    })
+    .collect()
 }
 
 fn pieces(
@@ -384,10 +419,9 @@ fn pieces(
     let mut own_ends: Vec<i64> = Vec::with_capacity(steps.len());
     let mut opening: FxHashSet<_> = FxHashSet::default();
     let mut closing: FxHashSet<_> = FxHashSet::default();
-    for i in 1..steps.len() {
+    for (i, cut) in (1..).zip(openings(&between, steps, engine)) {
         let list = &between[i];
         let (before, after) = (steps[i - 1].end().nanos(), steps[i].ts().nanos());
-        let cut = opens(list, before, after, engine);
         opening.extend(list[cut..].iter().filter_map(|s| s.name_id()));
         closing.extend(list[..cut].iter().filter_map(|s| s.name_id()));
         let end = list[..cut].iter().map(|s| s.end().nanos()).max();
@@ -397,7 +431,7 @@ fn pieces(
     // The first step opens with what others open with.
     let head = &between[0];
     let first_cut = if engine.is_some() && opening.is_empty() {
-        opens(head, i64::MIN / 2, steps[0].ts().nanos(), engine)
+        opens(head, i64::MIN / 2, steps[0].ts().nanos(), engine).0
     } else {
         let known = |s: &Slice<'_>| {
             s.name_id()

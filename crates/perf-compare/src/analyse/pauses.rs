@@ -17,6 +17,9 @@ const FEW: usize = 3;
 const FEWEST: usize = 3;
 /// Chance below which one side is said to pause more often. Four pauses among 48 cycles against none reach it.
 const CHANCE: f64 = 0.06;
+/// The same where pauses are longer than the typical cycle and the other side has none: four against none, whatever the
+/// number of cycles.
+const CHANCE_LONG: f64 = 0.0626;
 /// Part of a pause that a function must take to be named.
 const NAMED: f64 = 0.2;
 /// Functions that are named.
@@ -114,6 +117,8 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
     // Which side has more of them, relative to its cycles.
     let more = usize::from(pauses[1] * of[0] >= pauses[0] * of[1]);
     let p = by_chance(pauses[more], pauses[0] + pauses[1], of[more], of[1 - more]);
+    let is_long = pauses[1 - more] == 0 && excess_us[more] >= Some(middles[more]);
+    let chance = if is_long { CHANCE_LONG } else { CHANCE };
     let taken_by = |wanted: &dyn Fn(&str) -> bool| -> Vec<PausedFunction> {
         let columns = panel.columns.iter();
         columns
@@ -155,7 +160,7 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         of,
         excess_us,
         p,
-        established: p <= CHANCE && pauses[more] >= FEWEST && !panel.by_run,
+        established: p <= chance && pauses[more] >= FEWEST && !panel.by_run,
         more_in_candidate: more == 1,
         numbers,
         waits_for_input: waits && !functions.is_empty(),
