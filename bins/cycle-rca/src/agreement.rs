@@ -39,6 +39,7 @@ pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bo
         "cpu_frequency" => function || (counter && clock && host_counter),
         "cpu_contention" => function || rank || (counter && host_counter),
         "host_code" => function || rank,
+        "waiting_for_input" => function,
         "disk_contention" => function || (counter && has(&["disk"])),
         "memory_pressure" => function || (kernel && copy) || (counter && has(&["mem"])),
         "collective_slow" => kernel && collective,

@@ -18,7 +18,7 @@ use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
 use crate::document::Members;
 use crate::files::{Job, jobs};
 use crate::info::{self, Found};
-use crate::{document, markdown, perf, probes, ranks, text, tracks};
+use crate::{document, machine, markdown, perf, probes, ranks, text, tracks};
 
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     let mut options = rca_cycles::Options::default();
@@ -374,6 +374,7 @@ fn ours(
         Ok(analysis) => analysis,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
+    machine::note_rank(&read.name, trace, args.verbosity);
     text::job(&mut done.text, name, &analysis)?;
     if several {
         done.member = ranks::Member::new(&read.name, trace, &analysis);
@@ -405,6 +406,9 @@ fn ours(
             rca_cycles::add_events(trace, &analysis, &mut done.rows);
         }
         perf::write(folder, name, trace, &done.rows, wanted(args))?;
+        if args.export_perf_data {
+            machine::write(folder, name, &machine::recording(trace, &analysis))?;
+        }
     }
     if !wants_rows {
         done.rows.clear();

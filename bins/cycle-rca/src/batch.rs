@@ -9,13 +9,13 @@ use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
 use report::text::wrapped;
 use serde_json::{Value, json};
+use trace_model::Waiting;
 use trace_model::kernel::display_names;
 
 use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
 use crate::files::Job;
-use crate::machine::{self, Machine};
-use crate::{document, files, perf, probes, text, tracks};
+use crate::{document, files, machine, perf, probes, text, tracks};
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -237,12 +237,13 @@ fn analyse(
     args: &BatchArgs,
     of: &Recording,
     options: &rca_cycles::Options,
-) -> anyhow::Result<(Analysis, Machine)> {
+) -> anyhow::Result<Analysis> {
     let name = &of.job.name;
     let read = trace_input::read(&of.job.path, &args.input, args.verbosity, |read| {
         read.keep_negative = args.cut.compat;
     })?;
     let trace = read.trace;
+    machine::note_rank(&read.name, &trace, args.verbosity);
     let mut options = options.clone();
     options.topology = probes::topology(&of.job.path.display().to_string(), args.verbosity);
     let which = || format!("{} side, {name}", of.side);
@@ -260,8 +261,8 @@ fn analyse(
         compat: args.cut.compat,
     };
     perf::write(&of.tables, name, &trace, &reports, wanted)?;
-    let machine = Machine::new(&trace, &analysis);
-    Ok((analysis, machine))
+    machine::write(&of.tables, name, &machine::recording(&trace, &analysis))?;
+    Ok(analysis)
 }
 
 fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::Result<Value> {
@@ -273,13 +274,9 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     let mut list = recordings(args, ("normal", &case.normal), &folder)?;
     let normal = list.len();
     list.extend(recordings(args, ("abnormal", &case.abnormal), &folder)?);
-    let mut machines = vec![Machine::default(); list.len()];
     let sides = compare::analyse_each(list.len(), normal, &options(&args.cut)?, |i, options| {
-        let (analysis, machine) = analyse(args, &list[i], options)?;
-        machines[i] = machine;
-        anyhow::Ok(analysis)
+        analyse(args, &list[i], options)
     })?;
-    let other_machine = machine::difference(&machines[..normal], &machines[normal..]);
     let mut how = compare::Options::default();
     how.alpha = args.alpha;
     let comparison = compare::compare_sides(&sides, &how);
@@ -296,22 +293,12 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         }));
     }
     let report = compare_tables(args, &folder)?;
-    let not_comparable = other_machine
-        .or_else(|| comparison.not_comparable.clone())
-        .or_else(|| stopped(&report));
-    // What may not be compared has neither a cause nor anything to blame.
-    let mut culprits = match &not_comparable {
+    let not_comparable = stopped(&report).or_else(|| comparison.not_comparable.clone());
+    let culprits = match &not_comparable {
+        // What may not be compared has neither a cause nor anything to blame.
         Some(_) => Vec::new(),
-        None => document::culprits(&abnormal, &comparison, &report.verdict.cause),
+        None => blamed(&abnormal, &comparison, &report),
     };
-    if report.verdict.cause == "drift" {
-        // The comparison of cycles does not know of drift; that of tables does.
-        let declared = |culprit: &Value| {
-            let mut findings = report.findings.iter();
-            findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
-        };
-        culprits.retain(declared);
-    }
     let headline = match &not_comparable {
         Some(why) => format!("Not comparable: {why}"),
         None => report.headline.clone(),
@@ -333,7 +320,50 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     }))
 }
 
-/// What the tables of both sides say, by the comparison that works on tables.
+/// The culprits that the verdict leaves: it decides, here as in `perf-compare`, and the comparison of cycles ranks. Without a
+/// cause nothing is to blame, and with too few cycles no time is.
+fn blamed(
+    abnormal: &[(&str, &Analysis)],
+    comparison: &compare::Comparison,
+    report: &perf_compare::Report,
+) -> Vec<Value> {
+    let cause = report.verdict.cause.as_str();
+    if cause == "none" || report.identical {
+        return Vec::new();
+    }
+    let mut culprits = document::culprits(abnormal, comparison, cause);
+    let mut times = report.cycle_time.iter();
+    if times.all(|time| time.verdict == Statement::Insufficient) {
+        culprits.retain(|culprit| culprit["kind"] == "counter");
+    }
+    if cause == "drift" {
+        // The comparison of cycles does not know of drift; that of tables does.
+        let declared = |culprit: &Value| {
+            let mut findings = report.findings.iter();
+            findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
+        };
+        culprits.retain(declared);
+    }
+    let waits = |culprit: &Value| {
+        let name = culprit["name"].as_str().unwrap_or("");
+        Waiting::of_own_time(name).is_some()
+    };
+    if cause == "waiting_for_input" {
+        culprits.sort_by_key(|culprit| !waits(culprit));
+    } else if !culprits.iter().all(waits) {
+        // Who waits is not to blame while something else is.
+        culprits.retain(|culprit| !waits(culprit));
+    }
+    if cause == "pauses" && culprits.is_empty() {
+        culprits = document::paused(report);
+    }
+    if report.is_whole_host() {
+        culprits.insert(0, document::whole_host(report));
+    }
+    culprits
+}
+
+/// What the tables of both sides say, by the comparison that works on tables and as it does by itself.
 fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compare::Report> {
     let load = |side: &str| {
         let folder = folder.join(format!("{side}_perf_data"));
@@ -343,9 +373,6 @@ fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compar
     let mut options = perf_compare::Options::default();
     options.threads = args.input.threads().get();
     options.level = args.alpha;
-    // A minimum: tests that are still open get as many as the number of functions demands.
-    options.permutations = 999;
-    options.resamples = 499;
     Ok(perf_compare::compare(&normal, &abnormal, &options))
 }
 

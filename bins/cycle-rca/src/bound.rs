@@ -89,17 +89,25 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
         n if n >= 0.5 => format!("{} of them a graph", count(n)),
         _ => "no graph".to_owned(),
     };
+    let launched = match b.gpu_operations {
+        n if n > 0.0 => format!(
+            "work starts {} after its launch; {} launches of {} operations, {graphs}",
+            time(b.queue_ns),
+            count(b.launch_calls),
+            count(n),
+        ),
+        _ => "no GPU activity with a known launch".to_owned(),
+    };
     lines.push(format!(
-        "GPU time {}, host time {} per step; work starts {} after its launch; {} launches of {} operations, {graphs}",
+        "GPU time {}, host time {} per step; {}",
         time(b.gpu_ns),
         time(b.host_ns),
-        time(b.queue_ns),
-        count(b.launch_calls),
-        count(b.gpu_operations),
+        launched,
     ));
     let classes: Vec<String> = b
         .classes
         .iter()
+        .filter(|(_, share)| *share > 0.0)
         .take(4)
         .map(|(class, share)| format!("{class} {}", percent(*share)))
         .collect();

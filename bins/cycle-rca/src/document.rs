@@ -1,5 +1,6 @@
 //! Results as JSON.
 
+use perf_compare::document::{CycleTime, Statement};
 use rca_cycles::compare::{Comparison, Culprit};
 use rca_cycles::{Analysis, Cycle, Function, Interference, health};
 use serde::{Serialize, Serializer};
@@ -341,6 +342,69 @@ pub(crate) fn culprits(
 ) -> Vec<Value> {
     let list = comparison.culprits.iter();
     list.map(|c| culprit(abnormal, c, cause)).collect()
+}
+
+/// A culprit that the comparison of tables names, in the form of the others. Times in microseconds.
+fn named_by_tables(
+    name: &str,
+    time: Option<&CycleTime>,
+    (effect, interval): (Option<f64>, Option<[f64; 2]>),
+    p: Option<f64>,
+    slow: Vec<Value>,
+) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "times of cycles")]
+    let ns = |us: f64| (us * 1000.0).round() as i64;
+    json!({
+        "name": name,
+        "kind": "function",
+        "device": null,
+        "rank": null,
+        "phase": time.map_or("", |time| time.cycle_type.as_str()),
+        "effect_ns": effect.map(ns),
+        "interval_ns": interval.map(|ends| ends.map(ns)),
+        "p_adjusted": p,
+        "normal": null,
+        "abnormal": null,
+        "is_new": false,
+        "slow_cycles": slow,
+        "explained_by_verdict": true,
+        "evidence": [],
+    })
+}
+
+/// All code of the host as a culprit: what a cycle takes longer.
+pub(crate) fn whole_host(report: &perf_compare::Report) -> Value {
+    let changed = |time: &&CycleTime| time.verdict == Statement::Changed;
+    let time = report.cycle_time.iter().find(changed);
+    let time = time.or_else(|| report.cycle_time.first());
+    let effect = time.map(|time| &time.effect);
+    let of = (effect.map(|e| e.delta), effect.and_then(|e| e.interval));
+    let p = effect.and_then(|e| e.p);
+    named_by_tables("all host code", time, of, p, Vec::new())
+}
+
+/// The functions that take the pauses of the candidate: what they cost per cycle.
+pub(crate) fn paused(report: &perf_compare::Report) -> Vec<Value> {
+    let with_pauses = report.cycle_time.iter().find_map(|time| {
+        let pauses = time.pauses.as_ref()?;
+        (pauses.established && pauses.more_in_candidate).then_some((time, pauses))
+    });
+    let Some((time, pauses)) = with_pauses else {
+        return Vec::new();
+    };
+    #[expect(clippy::cast_precision_loss, reason = "numbers of cycles")]
+    let part = pauses.pauses[1] as f64 / pauses.of[1].max(1) as f64;
+    let slow = || {
+        let numbers = pauses.numbers.iter();
+        numbers
+            .map(|cycle| json!({"trace": null, "cycle": cycle}))
+            .collect()
+    };
+    let each = pauses.functions.iter().map(|f| {
+        let of = (Some(f.excess_us * part), None);
+        named_by_tables(&f.name, Some(time), of, Some(pauses.p), slow())
+    });
+    each.collect()
 }
 
 /// Lengths of cycles by phase.

@@ -1,27 +1,58 @@
-//! What recordings were made on, and whether durations of two sides may be compared.
+//! What a recording states about itself, for those that compare it with another.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
 
+use cli::{Output, VerbosityArgs};
+use perf_compare::{CAPTURE_SETTINGS, Recording};
 use rca_cycles::Analysis;
 use serde_json::Value;
-use trace_model::Trace;
+use trace_model::{Trace, ranks};
 
-/// GPU models and engine of a recording, as far as it states them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Machine {
-    models: BTreeSet<String>,
-    engine: Option<String>,
+/// Returns GPU models, engine, rank and settings of the profiler, as far as the recording states them.
+pub(crate) fn recording(trace: &Trace, analysis: &Analysis) -> Recording {
+    let meta = trace.meta();
+    let listed = meta.entry("deviceProperties").unwrap_or_default();
+    let used = analysis.functions.iter().filter(|f| f.kind.is_device());
+    let job = meta.distributed.as_ref();
+    let mut recording = Recording::default();
+    recording.gpus = models(listed, &used.map(|f| f.device).collect());
+    recording.engine.clone_from(&analysis.engine);
+    recording.rank = meta.rank().map(|rank| rank.0);
+    recording.world_size = job.and_then(|job| job.world_size);
+    let settings = CAPTURE_SETTINGS.into_iter();
+    recording.capture = settings
+        .filter_map(|name| Some((name.to_owned(), is_on(meta.entry(name)?)?)))
+        .collect();
+    recording
 }
 
-impl Machine {
-    pub(crate) fn new(trace: &Trace, analysis: &Analysis) -> Self {
-        let listed = trace.meta().entry("deviceProperties").unwrap_or_default();
-        let used = analysis.functions.iter().filter(|f| f.kind.is_device());
-        Self {
-            models: models(listed, &used.map(|f| f.device).collect()),
-            engine: analysis.engine.clone(),
-        }
+/// Says that a file is called after another rank than it states.
+pub(crate) fn note_rank(path: &str, trace: &Trace, verbosity: VerbosityArgs) {
+    let mut file = ranks::Recording::default();
+    file.name = path;
+    file.stated = trace.meta().rank();
+    if let Some(doubt) = ranks::misnamed(&file) {
+        verbosity.note(format!("warning: {doubt}"));
     }
+}
+
+/// A switch as Kineto writes it.
+fn is_on(text: &str) -> Option<bool> {
+    match text.trim().trim_matches('"') {
+        "1" | "true" => Some(true),
+        "0" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Writes it beside the tables of a job.
+pub(crate) fn write(folder: &Path, job: &str, recording: &Recording) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut out = Output::file(folder.join(Recording::file_name(job)))?;
+    out.write_all(recording.to_toml().as_bytes())?;
+    out.finish()
 }
 
 /// The names of the GPUs that worked; of all that are listed, if none of these is.
@@ -40,56 +71,24 @@ fn models(listed: &str, used: &BTreeSet<i64>) -> BTreeSet<String> {
     }
 }
 
-/// Returns why durations of the sides say nothing about each other, if so: other GPUs or another engine. What only one
-/// side states is no reason.
-pub(crate) fn difference(normal: &[Machine], abnormal: &[Machine]) -> Option<String> {
-    let both = |of: &dyn Fn(&Machine) -> BTreeSet<String>| {
-        let [a, b] = [normal, abnormal].map(|list| list.iter().flat_map(of).collect());
-        let (a, b): (BTreeSet<String>, BTreeSet<String>) = (a, b);
-        let shown = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(" and ");
-        (a != b && !a.is_empty() && !b.is_empty()).then(|| (shown(&a), shown(&b)))
-    };
-    let reasons = [
-        ("GPUs", both(&|m| m.models.clone())),
-        ("engines", both(&|m| m.engine.iter().cloned().collect())),
-    ];
-    let mut reasons = reasons.into_iter().filter_map(|(what, differ)| {
-        let (a, b) = differ?;
-        Some(format!(
-            "the sides ran on other {what}: {a} (normal) and {b} (abnormal)"
-        ))
-    });
-    reasons.next()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn on(gpus: &str, engine: Option<&str>) -> Machine {
-        Machine {
-            models: models(gpus, &[1].into()),
-            engine: engine.map(str::to_owned),
-        }
-    }
-
     #[test]
-    fn other_gpus_and_engines_are_not_comparable() {
-        const H100: &str = r#"[{"id": 0, "name": "T4"}, {"id": 1, "name": "NVIDIA H100"}]"#;
-        const MI300: &str = r#"[{"id": 4, "name": "AMD Instinct MI300X "}]"#;
-        let differ = |a: Machine, b: Machine| difference(&[a], &[b]);
+    fn the_gpus_that_worked_are_those_of_the_recording() {
+        const LISTED: &str = r#"[{"id": 0, "name": "T4"}, {"id": 1, "name": "NVIDIA H100 "}]"#;
+        let of = |used: i64| {
+            models(LISTED, &[used].into())
+                .into_iter()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(1), ["NVIDIA H100"]);
+        // Devices by other numbers than those listed.
+        assert_eq!(of(7), ["NVIDIA H100", "T4"]);
         assert_eq!(
-            differ(on(H100, None), on(MI300, Some("vllm-v1"))).as_deref(),
-            Some(
-                "the sides ran on other GPUs: NVIDIA H100 (normal) and AMD Instinct MI300X (abnormal)"
-            )
+            (is_on("1"), is_on("false"), is_on("[]")),
+            (Some(true), Some(false), None)
         );
-        assert_eq!(
-            differ(on(H100, Some("sglang")), on(H100, Some("sglang"))),
-            None
-        );
-        assert_eq!(differ(on(H100, None), on("", Some("sglang"))), None);
-        let engines = differ(on("", Some("sglang")), on("x", Some("vllm-v1")));
-        assert!(engines.is_some_and(|why| why.contains("sglang (normal) and vllm-v1")));
     }
 }

@@ -30,7 +30,12 @@ pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let own = ["_perf_data.csv", "_counters_data.csv", "_analysis.txt"];
+        let own = [
+            "_perf_data.csv",
+            "_counters_data.csv",
+            "_analysis.txt",
+            "_recording.toml",
+        ];
         let is_cycle = name.contains("_representative_cycle_") && name.ends_with(".json");
         if path.is_file() && (is_cycle || own.iter().any(|end| name.ends_with(end))) {
             std::fs::remove_file(&path).with_context(|| path.display().to_string())?;

@@ -97,12 +97,22 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
                 }
             }
             out.finish()?;
-            Ok(if alarms > 0 {
-                Outcome::ConditionFailed
-            } else {
-                Outcome::Fine
-            })
+            if steps.is_empty() {
+                args.verbosity.note(
+                    "no step states its workload, so nothing was watched: give tables of steps, or traces whose steps state their batches".to_owned(),
+                );
+            }
+            Ok(watched_outcome(steps.len(), alarms))
         }
+    }
+}
+
+/// Without any step the question cannot be answered.
+fn watched_outcome(steps: usize, alarms: usize) -> Outcome {
+    match (steps, alarms) {
+        (0, _) => Outcome::CannotAnswer,
+        (_, 0) => Outcome::Fine,
+        _ => Outcome::ConditionFailed,
     }
 }
 
@@ -161,11 +171,7 @@ fn follow(watch: &mut Watch, mut out: cli::Output) -> anyhow::Result<Outcome> {
         rows(&[], &mut CsvWriter::new(&mut out, CsvOptions::default()))?;
     }
     out.finish()?;
-    Ok(if alarms > 0 {
-        Outcome::ConditionFailed
-    } else {
-        Outcome::Fine
-    })
+    Ok(watched_outcome(usize::from(named), alarms))
 }
 
 fn watched((s, seen): &Watched<'_>) -> Value {

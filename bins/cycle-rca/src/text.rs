@@ -198,8 +198,11 @@ fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     Ok(())
 }
 
-/// A name that fits into so many columns.
+/// A name that fits into so many columns of a terminal; all of it elsewhere.
 pub(crate) fn name(text: &str, columns: usize) -> String {
+    if cli::terminal::table_width().is_none() {
+        return report::text::printable(text).into_owned();
+    }
     report::text::shorten(&report::text::printable(text), columns).into_owned()
 }
 

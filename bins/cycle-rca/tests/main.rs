@@ -5,6 +5,7 @@
 #[path = "../../../xtask/src/dataset/faults/model.rs"]
 #[expect(dead_code, reason = "the corpus uses more of it")]
 mod model;
+mod planted;
 mod ranks;
 mod text_output;
 
@@ -796,6 +797,12 @@ fn sentinel_learns_a_law_and_sees_it_broken() {
     let model = folder.path().join("model.json");
     let fit = run(&["sentinel", "fit", text(&good), "-o", text(&model)]);
     assert_eq!(fit.status.code(), Some(0));
+    // Without any step there is no answer.
+    let none = folder.path().join("none.csv");
+    let header = table(false).lines().next().unwrap().to_owned();
+    std::fs::write(&none, header + "\n").unwrap();
+    let words = ["sentinel", "watch", text(&none), "--model", text(&model)];
+    assert_eq!(run(&words).status.code(), Some(4));
     let watch = |steps: &Path, format: &str| {
         let words = ["sentinel", "watch", text(steps), "--model", text(&model)];
         run(&[&words[..], &["--format", format]].concat())
@@ -1045,7 +1052,12 @@ fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
             ..Config::default()
         },
     );
-    let output = run(&["analyse", text(&trace)]);
+    // As wide as a terminal.
+    let output = Command::new(env!("CARGO_BIN_EXE_cycle-rca"))
+        .args(["analyse", text(&trace)])
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("slow in a few cycles only"), "{shown}");
     for line in shown.lines() {

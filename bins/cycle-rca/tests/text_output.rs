@@ -8,7 +8,12 @@ use super::*;
 fn kernels_can_be_told_apart_and_columns_are_aligned() {
     let trace = Path::new(env!("CARGO_MANIFEST_DIR"));
     let trace = trace.join("../../testdata/demo/demo-rank0.json.gz");
-    let output = run(&["analyse", text(&trace)]);
+    // As wide as a terminal.
+    let output = Command::new(env!("CARGO_BIN_EXE_cycle-rca"))
+        .args(["analyse", text(&trace)])
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0));
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.lines().all(|line| line.chars().count() <= 80));
@@ -29,6 +34,24 @@ fn kernels_can_be_told_apart_and_columns_are_aligned() {
     let names: BTreeSet<&str> = names.collect();
     assert_eq!(names.len(), rows.len(), "{shown}");
     assert!(names.contains("cublasLt::splitKreduce_kernel  compute_kernel"));
+}
+
+#[test]
+fn nothing_is_cut_in_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("long.json");
+    let long = format!("prepare_{}", "inputs_".repeat(30));
+    std::fs::write(&trace, host_bound().replace("serve.py(1): schedule", &long)).unwrap();
+    let shown = |wide: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cycle-rca"));
+        command
+            .args(["analyse", text(&trace)])
+            .env_remove("COLUMNS");
+        command.envs(wide.map(|columns| ("COLUMNS", columns)));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(shown(None).contains(&long));
+    assert!(!shown(Some("80")).contains(&long));
 }
 
 /// 48 steps of 10 ms whose host never waits, with 6 ms of GPU time each; 4 of them last 25 ms longer.

@@ -126,7 +126,8 @@ fn write_all(cli: &Cli, report: &Report, candidate: &Side) -> anyhow::Result<()>
         write_file(path, &candidate.to_samples_csv())?;
     }
     let text = match cli.format.format() {
-        Format::Text => report.to_text(),
+        Format::Text if cli::terminal::table_width().is_some() => report.to_text(),
+        Format::Text => report.to_uncut_text(),
         Format::Json => report.to_json()?,
         Format::Csv => report.to_csv()?,
         Format::Md => report.to_markdown(),

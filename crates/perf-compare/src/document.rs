@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::report_text::{label, time};
 
 /// Version of the JSON document.
-pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 3);
+pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 4);
 
 /// Whether the sides may be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,7 +24,8 @@ pub enum Status {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Reason {
-    /// Stable short name: `anchor`, `cycle_type`, `too_few_cycles`, `roles`, `devices`, `coverage`, `unit`, `functions`, `no_data`.
+    /// Stable short name: `anchor`, `capture`, `coverage`, `cycle_type`, `devices`, `engine`, `functions`, `granularity`,
+    /// `hardware`, `no_data`, `roles`, `too_few_cycles`, `unit`.
     pub code: &'static str,
     /// Whether it alone forbids the comparison.
     pub stops: bool,
@@ -82,9 +83,9 @@ pub enum Change {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Effect {
-    /// Mean of the baseline.
+    /// Mean of the baseline; where a few observations rule the mean, the mean without the extreme tenths (see `method`).
     pub baseline: f64,
-    /// Mean of the candidate.
+    /// The same of the candidate.
     pub candidate: f64,
     /// Candidate − baseline.
     pub delta: f64,
@@ -192,10 +193,14 @@ pub struct CycleTime {
     pub cycle_type: String,
     /// Difference of the mean.
     pub effect: Effect,
-    /// What may be said of it.
+    /// What may be said of it; neither equivalent nor changed where `mean_us` says the contrary.
     pub verdict: Statement,
     /// Direction.
     pub change: Change,
+    /// Mean of all cycles on each side, the longest included: how often tokens come.
+    pub mean_us: [f64; 2],
+    /// A tail that is established to be longer or shorter, the 95th percentile before the 99th.
+    pub tail: Option<Tail>,
     /// Median on each side.
     pub median_us: [f64; 2],
     /// Difference of the medians, with interval.
@@ -225,6 +230,36 @@ pub struct CycleTime {
     pub cycles_us: [Vec<f64>; 2],
 }
 
+/// A quantile of cycle time that differs between the sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Tail {
+    /// Which, from 0 to 1.
+    pub quantile: f64,
+    /// `true` if it is longer in the candidate.
+    pub longer: bool,
+    /// Its value on each side.
+    pub values_us: [f64; 2],
+    /// Difference, with 95 % interval.
+    pub change_us: (f64, [f64; 2]),
+    /// Probability that chance puts so many cycles beyond it on that side (Fisher's exact test).
+    pub p: f64,
+}
+
+impl Tail {
+    /// In words: `p95 10.2 ms -> 14.1 ms (+38.2 %)`.
+    pub(crate) fn said(&self) -> String {
+        let [before, after] = self.values_us;
+        format!(
+            "p{:.0} {} -> {} ({:+.1} %)",
+            self.quantile * 100.0,
+            time(before),
+            time(after),
+            (after / before - 1.0) * 100.0
+        )
+    }
+}
+
 /// Cycles far longer than the rest: beyond 8 median absolute deviations and 15 % above the median of their side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -245,6 +280,8 @@ pub struct Pauses {
     pub more_in_candidate: bool,
     /// Numbers of these cycles on the side that has more.
     pub numbers: Vec<i64>,
+    /// `true` if `functions` are those in which the engine waits for input, since no other takes the time.
+    pub waits_for_input: bool,
     /// Functions that take at least a fifth of the pauses of that side, longest first; empty where no recorded function does.
     pub functions: Vec<PausedFunction>,
 }
@@ -287,6 +324,11 @@ impl Pauses {
             .collect();
         let functions = if functions.is_empty() {
             "no recorded function accounts for them".to_owned()
+        } else if self.waits_for_input {
+            format!(
+                "the engine waits for input in them: {}",
+                functions.join(", ")
+            )
         } else {
             format!("in them: {}", functions.join(", "))
         };
@@ -433,6 +475,10 @@ pub struct Verdict {
     pub cause: String,
     /// 0 to 1: how completely the evidence fits, and how far the next cause is behind. A rank, not a probability.
     pub confidence: f64,
+    /// What the confidence comes to: `sure` from 0.75, `likely` from 0.5, `possible` below; `open` without a cause.
+    pub certainty: &'static str,
+    /// Why it is no more than possible, where the recording cannot tell.
+    pub doubt: Option<String>,
     /// `worse` if the candidate has the cause, `better` if the baseline had it, `none` without a cause.
     pub direction: &'static str,
     /// Whether it made the cycles longer or shorter; absent where cycles cannot be compared.
@@ -449,6 +495,30 @@ pub struct Verdict {
     pub not_judged: Vec<RuledOut>,
     /// The next best cause, if any has evidence.
     pub runner_up: Option<RunnerUp>,
+}
+
+impl Verdict {
+    /// States how certain the confidence is.
+    pub(crate) fn rate(&mut self) {
+        self.certainty = match self.confidence {
+            _ if matches!(self.cause.as_str(), "none" | "unknown") => "open",
+            sure if sure >= 0.75 => "sure",
+            likely if likely >= 0.5 => "likely",
+            _ => "possible",
+        };
+    }
+
+    /// Lowers a cause to one that is possible, and says why.
+    pub(crate) fn question(&mut self, why: String) {
+        /// The most that a possible cause is confident of.
+        const POSSIBLE: f64 = 0.45;
+        if matches!(self.cause.as_str(), "none" | "unknown") {
+            return;
+        }
+        self.confidence = self.confidence.min(POSSIBLE);
+        self.doubt.get_or_insert(why);
+        self.rate();
+    }
 }
 
 /// What was read of a side.

@@ -2,7 +2,7 @@
 
 mod work;
 
-use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, Status};
+use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, Status, Tail};
 use crate::report_text::{label, short, time};
 use crate::side::is_wait;
 use crate::verdict::{is_attention, is_matrix};
@@ -88,17 +88,30 @@ fn cycle(report: &Report) -> Option<String> {
         .cycle_time
         .iter()
         .find(|time| time.verdict == Statement::Changed);
-    let shown = changed.or_else(|| report.cycle_time.first())?;
+    let shown = changed.or_else(|| most_telling(report))?;
     let effect = &shown.effect;
     if changed.is_some() {
+        // A tail that grows more than all says more than all do.
+        let by = effect.ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
+        let tail = shown.tail.as_ref().filter(|tail| {
+            let [before, after] = tail.values_us;
+            (after / before - 1.0).abs() > 2.0 * by
+        });
         return Some(format!(
-            "{} time {} ({})",
+            "{} time {} ({}){}",
             kind(shown),
             from_to(effect.baseline, effect.candidate),
-            percent(effect.ratio.unwrap_or(1.0))
+            percent(effect.ratio.unwrap_or(1.0)),
+            tail.map_or(String::new(), |tail| format!(", {}", tail.said()))
         ));
     }
     Some(match shown.verdict {
+        _ if shown.tail.is_some() => format!(
+            "typical {} time {}, {}",
+            kind(shown),
+            from_to(effect.baseline, effect.candidate),
+            shown.tail.as_ref().map_or(String::new(), Tail::said)
+        ),
         Statement::Equivalent => format!(
             "{} time unchanged at {}",
             kind(shown),
@@ -201,9 +214,9 @@ fn kernel(report: &Report) -> String {
         let ratio = row.candidate / row.baseline;
         let same = finding.filter(|f| f.name == name);
         let on = match ranks(report, name) {
-            Some(ranks) => format!(" on {ranks}"),
-            None if place.is_empty() => String::new(),
-            None => format!(" on {place}"),
+            Some(ranks) if !place.starts_with("all ") => format!(" on {ranks}"),
+            _ if place.is_empty() => String::new(),
+            _ => format!(" on {place}"),
         };
         return format!(
             "{} {}{on} {:.1} % {} per call ({}), {}{}",
@@ -321,8 +334,23 @@ fn workload(report: &Report) -> String {
     format!("The work of a step changed: {}{tail}", steps.join(", "))
 }
 
+/// Returns `true` if the mean differs by more than the typical cycle does, and in percent by more than what counts as the same.
+fn of_few_cycles(time: &CycleTime) -> bool {
+    const SAME: f64 = 0.03;
+    let of_mean = time.mean_us[1] / time.mean_us[0] - 1.0;
+    let typical = time.effect.ratio.unwrap_or(1.0) - 1.0;
+    of_mean.abs() > SAME && (of_mean - typical).abs() > SAME
+}
+
+/// The type of cycle whose tail changed, else the first.
+fn most_telling(report: &Report) -> Option<&CycleTime> {
+    let mut times = report.cycle_time.iter();
+    let tail = times.find(|time| time.tail.is_some());
+    tail.or_else(|| report.cycle_time.first())
+}
+
 fn nothing(report: &Report) -> String {
-    let Some(shown) = report.cycle_time.first() else {
+    let Some(shown) = most_telling(report) else {
         let changed = report
             .findings
             .iter()
@@ -339,6 +367,15 @@ fn nothing(report: &Report) -> String {
         };
     };
     let effect = &shown.effect;
+    if let Some(tail) = &shown.tail {
+        return format!(
+            "The longest cycles are {}: {}; the typical {} {}",
+            if tail.longer { "longer" } else { "shorter" },
+            tail.said(),
+            kind(shown),
+            from_to(effect.baseline, effect.candidate)
+        );
+    }
     let relative = |us: f64| format!("{:+.1}", us / effect.baseline * 100.0);
     let within = effect.interval.map_or(String::new(), |[low, high]| {
         format!(", difference {} to {} %", relative(low), relative(high))
@@ -353,6 +390,16 @@ fn nothing(report: &Report) -> String {
             kind(shown),
             from_to(effect.baseline, effect.candidate)
         ),
+        _ if of_few_cycles(shown) => {
+            let [before, after] = shown.mean_us;
+            format!(
+                "Mean {} time {} ({}) by a few long cycles, which is not established: the others take {}{within}",
+                kind(shown),
+                from_to(before, after),
+                percent(after / before),
+                from_to(effect.baseline, effect.candidate)
+            )
+        }
         _ => {
             let n = effect.n[0].min(effect.n[1]) as u64;
             let more = shown
@@ -371,8 +418,28 @@ fn nothing(report: &Report) -> String {
     }
 }
 
+/// Part of the host's functions that have to be slower alike for all of its code to be.
+const WHOLE: f64 = 60.0;
+
+/// By how many percent all code of the host is slower (or was, where it is better), if most of it changed alike.
+pub(crate) fn whole_host(report: &Report) -> Option<f64> {
+    let row = |metric: &str| report.counters.iter().find(|row| row.metric == metric);
+    if report.verdict.cause != "host_code" || report.verdict.direction != "worse" {
+        return None;
+    }
+    row("host_alike_functions_pct").filter(|row| row.candidate >= WHOLE)?;
+    let slower = row("host_time_pct")?.candidate - 100.0;
+    (slower >= 5.0).then_some(slower)
+}
+
 /// The function of the host that takes longer. One that waits is named as such: the time is that of something else.
 fn host(report: &Report, better: bool, tail: &str) -> String {
+    if let Some(slower) = whole_host(report) {
+        return format!(
+            "All host code slower by {slower:.1} %, no function alone: CPU clock, contention or the interpreter; record CPU clocks to tell, {}",
+            added(report, None)
+        );
+    }
     let found = || all_changed(report, &["host", "on_cpu", "memory_call"]);
     // A function of the program says more than the time of its threads on processors, if it is a good part of the change.
     let is_part = |f: &&Finding| f.explained_pct.is_none_or(|part| part.abs() >= 25.0);
@@ -407,6 +474,23 @@ fn host(report: &Report, better: bool, tail: &str) -> String {
         return format!("Host code takes less time{tail}");
     }
     format!("Host code takes longer, in no single function that was recorded{tail}")
+}
+
+/// What the engine waits for longer.
+fn input(report: &Report, better: bool) -> String {
+    let row = of(report, "input_wait_us");
+    let name = row.map_or("", |row| row.device.trim_start_matches("Host: "));
+    let times = row.map_or(String::new(), |row| from_to(row.baseline, row.candidate));
+    let words = if better {
+        "The engine waits for input no longer"
+    } else {
+        "The engine waits for input, it is not slow"
+    };
+    format!(
+        "{words}: {} {times}, {}; look at the load and at what feeds it",
+        label(name),
+        added(report, None)
+    )
 }
 
 /// The GPUs whose kernels changed about as much as those of the one that changed most.
@@ -503,7 +587,17 @@ fn sentence(report: &Report) -> String {
             paused.map_or_else(String::new, |pauses| pauses.said())
         }
         "host_code" => host(report, better, &tail()),
+        "waiting_for_input" => input(report, better),
         "none" => nothing(report),
+        "unknown"
+            if report.cycle_time.iter().any(|time| time.tail.is_some())
+                && report
+                    .cycle_time
+                    .iter()
+                    .all(|time| time.verdict != Statement::Changed) =>
+        {
+            nothing(report)
+        }
         "unknown" => {
             let first = report
                 .findings
@@ -545,9 +639,42 @@ fn sentence(report: &Report) -> String {
     }
 }
 
+impl Report {
+    /// Returns `true` if all code of the host is slower alike, so that no function is to blame.
+    #[must_use]
+    pub fn is_whole_host(&self) -> bool {
+        whole_host(self).is_some()
+    }
+}
+
+/// Returns why the recordings cannot establish the cause: what would look the same, if so.
+pub(crate) fn doubt(report: &Report) -> Option<String> {
+    let mut reasons = report.comparability.reasons.iter();
+    if let Some(capture) = reasons.find(|reason| reason.code == "capture") {
+        return Some(capture.text.clone());
+    }
+    let row = of(report, "kernel_top_us_per_call")?;
+    let (_, name) = row.device.split_once(": ")?;
+    let is_open = report.verdict.cause == "gpu_kernel" && !lengths_unknown(report, name).is_empty();
+    is_open.then(|| {
+        "longer sequences make attention slower too, and how long they were was not recorded"
+            .to_owned()
+    })
+}
+
 /// Returns the sentence of a report, with a capital and without a full stop.
 pub(crate) fn of_report(report: &Report) -> String {
-    let mut text = sentence(report);
+    let mut text = String::new();
+    // What makes the sides unlike comes before what they differ by.
+    let stopped = report.comparability.status == Status::NotComparable;
+    if !stopped && !report.identical {
+        let unlike = report.comparability.reasons.iter();
+        for reason in unlike.filter(|reason| reason.code == "capture") {
+            text += &reason.text;
+            text += ". ";
+        }
+    }
+    text += &sentence(report);
     text += &also(report).unwrap_or_default();
     if let Some(mix) = report
         .mix

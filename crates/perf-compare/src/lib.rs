@@ -17,5 +17,5 @@ pub use analyse::{Options, compare};
 pub use document::{Report, SCHEMA_VERSION};
 pub use error::{Error, Result};
 pub use render::{FailOn, Gate};
-pub use side::{LoadOptions, Side, load};
+pub use side::{CAPTURE_SETTINGS, LoadOptions, Recording, Side, load};
 pub use verdict::Signatures;

@@ -9,10 +9,8 @@ use trace_model::kernel::display_names;
 use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
 use crate::headline::called;
-use crate::report_text::{ends, short};
-
-/// Longest name shown to people.
-const NAME: usize = 56;
+use crate::report_text::short;
+use crate::summary::rated;
 
 /// What a gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +101,7 @@ pub(crate) fn names(report: &Report) -> BTreeMap<&str, String> {
 /// The name of a finding, by the names of its report.
 pub(crate) fn name(finding: &Finding, names: &BTreeMap<&str, String>) -> String {
     let shown = names.get(finding.name.as_str()).unwrap_or(&finding.name);
-    let name = ends(&report::text::printable(shown), NAME);
+    let name = report::text::printable(shown).into_owned();
     match finding.kind {
         "collective_transfer" => format!("{name} [transfer, all ranks]"),
         "collective_total" => format!("{name} [sum, all ranks]"),
@@ -223,12 +221,13 @@ impl Report {
     pub fn to_markdown(&self) -> String {
         let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
         let mut out = format!(
-            "## Performance: {} → {}\n\n**{}.**\n\n{}; cause: **{}** (confidence {:.2})\n\n",
+            "## Performance: {} → {}\n\n**{}.**\n\n{}; cause: **{}** ({}confidence {:.2})\n\n",
             cell(&self.baseline.name),
             cell(&self.candidate.name),
             cell(&self.headline),
             status(self),
             self.verdict.cause,
+            rated(&self.verdict),
             self.verdict.confidence
         );
         for reason in &self.comparability.reasons {
@@ -373,6 +372,25 @@ impl Report {
             });
         }
         for time in &self.cycle_time {
+            let Some(tail) = &time.tail else { continue };
+            let [low, high] = tail.change_us.1;
+            cases.push(Case {
+                name: format!("p{:.0} {}", tail.quantile * 100.0, time.cycle_type)
+                    .trim()
+                    .to_owned(),
+                change: if tail.longer {
+                    Change::Slower
+                } else {
+                    Change::Faster
+                },
+                declared: true,
+                decisive: false,
+                open: false,
+                bound_pct: low.abs().min(high.abs()) / tail.values_us[0] * 100.0,
+                text: tail.said(),
+            });
+        }
+        for time in &self.cycle_time {
             let Some(pauses) = time.pauses.as_ref().filter(|pauses| pauses.established) else {
                 continue;
             };
@@ -389,7 +407,7 @@ impl Report {
                 declared: true,
                 decisive: false,
                 open: false,
-                bound_pct: cost / time.effect.baseline * 100.0,
+                bound_pct: cost / time.median_us[0] * 100.0,
                 text: pauses.said(),
             });
         }

@@ -19,30 +19,13 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 /// A function's name without what a reader does not need first: return type, template arguments, parameters. Names that are
-/// nothing but these stay as they are; long ones keep their end, where generated names differ.
+/// nothing but these stay as they are.
 pub(crate) fn label(name: &str) -> String {
-    const LONGEST: usize = 64;
     let plain = name.trim();
     let is_host = plain.starts_with(['(', '<']) || plain.contains(".py");
     let short = display_names([plain].into_iter().filter(|_| !is_host));
     let shown = short.get(plain).filter(|short| short.len() >= 4);
-    ends(
-        &report::text::printable(shown.map_or(plain, String::as_str)),
-        LONGEST,
-    )
-}
-
-/// A text in at most so many characters, with the end longer than the beginning.
-pub(crate) fn ends(text: &str, columns: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    if letters.len() <= columns || columns < 8 {
-        return text.chars().take(columns.max(8)).collect();
-    }
-    let first = columns / 3;
-    let last = columns - first - 1;
-    let head: String = letters.iter().take(first).collect();
-    let tail: String = letters.iter().skip(letters.len() - last).collect();
-    format!("{head}…{tail}")
+    report::text::printable(shown.map_or(plain, String::as_str)).into_owned()
 }
 
 /// Microseconds in a readable unit, four digits.
@@ -58,7 +41,7 @@ pub(crate) fn time(us: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ends, label, short, time};
+    use super::{label, short, time};
 
     #[test]
     fn names_and_times() {
@@ -75,7 +58,6 @@ mod tests {
         let two = format!("Cijk_Alik_Bljk_{}_MT64x32", "x_".repeat(40));
         assert_ne!(label(&one), label(&two));
         assert!(label(&one).contains("MT128x256"), "{}", label(&one));
-        assert_eq!(ends("abcdefghijkl", 9), "abc…hijkl");
         assert_eq!(
             [0.5, 12.0, 9_800.0].map(time),
             ["500.0 ns", "12.00 us", "9.800 ms"]

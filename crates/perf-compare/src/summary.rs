@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::document::{CycleTime, Evidence, Finding, Report, Statement};
+use crate::document::{CycleTime, Evidence, Finding, Report, Statement, Verdict};
 use crate::render::{interval, name, names, percent, status, word, word_of};
 use crate::report_text::{label, short};
 
@@ -26,14 +26,40 @@ fn fitted(name: &str, columns: usize) -> Cow<'_, str> {
     report::text::shorten(name, columns)
 }
 
+/// Lines of text, and whether words that are longer than a line are cut.
+struct Lines {
+    list: Vec<String>,
+    cuts: bool,
+}
+
+impl Lines {
+    fn new(cuts: bool) -> Self {
+        Self {
+            list: Vec::new(),
+            cuts,
+        }
+    }
+
+    fn push(&mut self, line: String) {
+        self.list.push(line);
+    }
+
+    fn len(&self) -> usize {
+        self.list.len()
+    }
+}
+
 /// Words of a line put into lines that fit; all but the first begin with `indent`.
-fn wrap(line: &str, indent: &str, out: &mut Vec<String>) {
+fn wrap(line: &str, indent: &str, out: &mut Lines) {
     let line = report::text::printable(line);
     let start = line.len() - line.trim_start().len();
     let mut current = line[..start].to_owned();
     let mut empty = true;
     for word in line.split_whitespace() {
-        let word = fitted(word, WIDTH - indent.len().max(start) - 1);
+        let word = match out.cuts {
+            true => fitted(word, WIDTH - indent.len().max(start) - 1),
+            false => word.into(),
+        };
         if !empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
             out.push(std::mem::replace(&mut current, indent.to_owned()));
             empty = true;
@@ -51,17 +77,23 @@ impl Report {
     /// At most 25 lines of 80 columns for a terminal.
     #[must_use]
     pub fn to_text(&self) -> String {
-        self.text(true)
+        self.text(true, true)
     }
 
     /// Renders the same without the cause, for samples of something that the signatures of causes do not know.
     #[must_use]
     pub fn to_text_without_cause(&self) -> String {
-        self.text(false)
+        self.text(false, true)
     }
 
-    fn text(&self, with_cause: bool) -> String {
-        let mut lines = Vec::new();
+    /// Renders [`Report::to_text`] for a file or a pipe: names and paths that are longer than a line are not cut.
+    #[must_use]
+    pub fn to_uncut_text(&self) -> String {
+        self.text(true, false)
+    }
+
+    fn text(&self, with_cause: bool, cuts: bool) -> String {
+        let mut lines = Lines::new(cuts);
         self.head(&mut lines);
         if with_cause && !self.identical && lines.len() <= LINES / 2 {
             self.cause(&mut lines);
@@ -80,33 +112,33 @@ impl Report {
         let names = names(self);
         // The claim and one line about notes come after the findings.
         for finding in self.findings.iter().take(SHOWN.min(declared.max(3))) {
-            let mut more = Vec::new();
+            let mut more = Lines::new(cuts);
             line(finding, &names, &mut more);
             if lines.len() + more.len() + 2 > LINES {
                 break;
             }
-            lines.extend(more);
+            lines.list.extend(more.list);
         }
-        lines.truncate(LINES - 2);
+        lines.list.truncate(LINES - 2);
         lines.push(format!("the claim is about {}", self.claim));
         let mut left = self.notes.len();
         for note in &self.notes {
-            let mut more = Vec::new();
+            let mut more = Lines::new(cuts);
             wrap(&format!("note: {note}"), "  ", &mut more);
             let room = LINES - lines.len() - usize::from(left > 1);
             if more.len() > room {
                 break;
             }
-            lines.extend(more);
+            lines.list.extend(more.list);
             left -= 1;
         }
         if left > 0 {
             lines.push(format!("{left} more notes in --format json"));
         }
-        lines.join("\n") + "\n"
+        lines.list.join("\n") + "\n"
     }
 
-    fn head(&self, lines: &mut Vec<String>) {
+    fn head(&self, lines: &mut Lines) {
         wrap(&format!("{}.", self.headline), "  ", lines);
         lines.push(status(self).to_owned());
         for (side, info) in [
@@ -114,7 +146,11 @@ impl Report {
             ("candidate", &self.candidate),
         ] {
             let name = report::text::printable(&info.name);
-            lines.push(format!("  {side} {}", fitted(&name, WIDTH - 12)));
+            let name = match lines.cuts {
+                true => fitted(&name, WIDTH - 12),
+                false => name,
+            };
+            lines.push(format!("  {side} {name}"));
         }
         for reason in self.comparability.reasons.iter().take(3) {
             // What stops is in the first sentence.
@@ -124,10 +160,12 @@ impl Report {
         }
     }
 
-    fn cause(&self, lines: &mut Vec<String>) {
+    fn cause(&self, lines: &mut Lines) {
         lines.push(format!(
-            "cause: {} (confidence {:.2})",
-            self.verdict.cause, self.verdict.confidence
+            "cause: {} ({}confidence {:.2})",
+            self.verdict.cause,
+            rated(&self.verdict),
+            self.verdict.confidence
         ));
         for row in self.verdict.evidence.iter().take(3) {
             evidence(row, lines);
@@ -158,7 +196,15 @@ impl Report {
     }
 }
 
-fn evidence(row: &Evidence, lines: &mut Vec<String>) {
+/// How certain a cause is, with a comma behind it.
+pub(crate) fn rated(verdict: &Verdict) -> String {
+    match verdict.certainty {
+        "open" => String::new(),
+        certainty => format!("{certainty}, "),
+    }
+}
+
+fn evidence(row: &Evidence, lines: &mut Lines) {
     let (place, name) = row.device.split_once(": ").unwrap_or((&row.device, ""));
     let on = if name.is_empty() {
         place.to_owned()
@@ -181,7 +227,7 @@ fn evidence(row: &Evidence, lines: &mut Vec<String>) {
     );
 }
 
-fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
+fn cycle(time: &CycleTime, lines: &mut Lines) {
     let kind = if time.cycle_type.is_empty() {
         "cycle"
     } else {
@@ -190,8 +236,13 @@ fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
     let mean = &time.effect;
     wrap(
         &format!(
-            "{kind} time {}: mean {} -> {} us{}, difference {} us",
+            "{kind} time {}: {} {} -> {} us{}, difference {} us",
             word(time.change, time.verdict),
+            if is_trimmed(time) {
+                "trimmed mean"
+            } else {
+                "mean"
+            },
             short(mean.baseline),
             short(mean.candidate),
             percent(mean),
@@ -205,6 +256,19 @@ fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
         ("p95", time.p95_us, time.p95_change_us),
         ("p99", time.p99_us, time.p99_change_us),
     ];
+    if is_trimmed(time) {
+        let [a, b] = time.mean_us;
+        let change = (b / a - 1.0) * 100.0;
+        wrap(
+            &format!(
+                "  us: mean of all {} -> {} ({change:+.1} %)",
+                short(a),
+                short(b)
+            ),
+            "    ",
+            lines,
+        );
+    }
     let quantiles = quantiles.map(|(name, [a, b], (_, [low, high]))| {
         format!(
             "{name} {} -> {} ({} to {})",
@@ -231,7 +295,13 @@ fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
     }
 }
 
-fn line(finding: &Finding, names: &BTreeMap<&str, String>, lines: &mut Vec<String>) {
+/// Returns `true` if the effect is that of most cycles and not that of the mean of all.
+#[expect(clippy::float_cmp, reason = "the same number, or another")]
+fn is_trimmed(time: &CycleTime) -> bool {
+    time.effect.baseline != time.mean_us[0]
+}
+
+fn line(finding: &Finding, names: &BTreeMap<&str, String>, lines: &mut Lines) {
     wrap(
         &format!(
             "  {} {}: {}{}, {} {}{}",
@@ -258,9 +328,18 @@ mod tests {
 
     #[test]
     fn lines_fit() {
-        let mut lines = Vec::new();
+        let mut lines = Lines::new(true);
         let text = format!("  note {} end {}", "word ".repeat(40), "x".repeat(200));
         wrap(&text, "    ", &mut lines);
+        let mut whole = Lines::new(false);
+        wrap(&text, "    ", &mut whole);
+        assert!(
+            whole
+                .list
+                .iter()
+                .any(|line| line.contains(&"x".repeat(200)))
+        );
+        let lines = lines.list;
         assert!(lines.len() > 3);
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
         assert!(lines[0].starts_with("  note word") && lines[1].starts_with("    word"));

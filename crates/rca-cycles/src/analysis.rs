@@ -148,6 +148,8 @@ pub struct Analysis {
     pub members: Vec<Member>,
     /// Which of them the cycles are those of.
     pub reference: u32,
+    /// The rank that the recording states; its file may be called otherwise.
+    pub rank: Option<u32>,
     /// Cycles in order of time, partial ones too.
     pub cycles: Vec<Cycle>,
     /// What each function cost in each cycle.
@@ -233,6 +235,7 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         anchor: found.anchor,
         members: timeline.members,
         reference: crate::num::row(cuts.reference),
+        rank: trace.meta().rank().map(|rank| rank.0),
         cycles,
         functions,
         counters,

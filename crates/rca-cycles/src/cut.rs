@@ -1,12 +1,14 @@
 //! From steps to cycles: where each begins and ends, and which are only partly recorded.
 
 use rustc_hash::FxHashSet;
-use trace_model::{Slice, SliceId};
+use trace_model::interval::IntervalSet;
+use trace_model::{Slice, SliceId, StrId, TimeRange, Timestamp, Waiting};
 
 use crate::engine::{Engine, any, is_wrapper};
 use crate::num::{median, real, row, span};
-use crate::steps::{Found, Steps};
+use crate::steps::{Found, Method, Steps};
 use crate::timeline::{Kind, Timeline};
+use crate::waits;
 
 /// Why a cycle does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +37,7 @@ impl Partial {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) start: i64,
-    /// Where the next one begins, or its own end if a pause follows.
+    /// Where the next one begins, or its own end if the engine waits for requests then.
     pub(crate) end: i64,
     pub(crate) anchor: Option<SliceId>,
     pub(crate) partial: Option<Partial>,
@@ -60,11 +62,35 @@ pub(crate) struct Cuts {
     /// By process and window: the cycle.
     pub(crate) cycle: Vec<Vec<Option<u32>>>,
     pub(crate) reference: usize,
+    /// By process: the thread that its steps are of, where a call or range says so.
+    pub(crate) threads: Vec<Option<u32>>,
 }
 
 impl Cuts {
     pub(crate) fn cycles(&self) -> &[Window] {
         self.windows.get(self.reference).map_or(&[], Vec::as_slice)
+    }
+
+    /// The cycles of `process` that reach into a stretch of time, with the part of it in each.
+    pub(crate) fn within(
+        &self,
+        process: u32,
+        (from, to): (i64, i64),
+    ) -> impl Iterator<Item = (u32, (i64, i64))> {
+        let mut p = process as usize;
+        if self.windows.get(p).is_none_or(Vec::is_empty) {
+            p = self.reference;
+        }
+        let list = self.windows.get(p).map_or(&[][..], Vec::as_slice);
+        let cycles = self.cycle.get(p).map_or(&[][..], Vec::as_slice);
+        let first = list.partition_point(|w| w.end <= from);
+        let reach = list.iter().zip(cycles).skip(first);
+        reach
+            .take_while(move |(w, _)| w.start < to)
+            .filter_map(move |(w, cycle)| {
+                let part = (w.start.max(from), w.end.min(to));
+                (part.0 < part.1).then_some(((*cycle)?, part))
+            })
     }
 
     /// The cycle of `process` that instant `at` lies in.
@@ -82,26 +108,36 @@ impl Cuts {
 pub(crate) fn cut(timeline: &Timeline<'_>, found: &Found, engines: &[Engine]) -> Cuts {
     let n = timeline.members.len();
     let mut windows: Vec<Vec<Window>> = vec![Vec::new(); n];
+    let mut threads: Vec<Option<u32>> = vec![None; n];
+    let thread_of = |slice: SliceId| timeline.thread(timeline.trace.slice(slice));
     match &found.steps {
         Steps::Calls(calls) => {
             let engine = found.engine.and_then(|i| engines.get(i));
+            // What is between two layers is no part of a layer.
+            let is_step = found.method != Method::Layers;
             for (process, list) in calls.iter().enumerate() {
-                windows[process] = of_calls(timeline, list, engine);
+                windows[process] = of_calls(timeline, list, engine, is_step);
+                let first = windows[process].iter().find_map(|w| w.anchor);
+                threads[process] = first.map(thread_of);
             }
         }
         Steps::Spans(spans) => {
             for (process, list) in spans.iter().enumerate() {
-                let marks = list
+                let marks: Vec<Window> = list
                     .iter()
-                    .map(|s| window((s.start, s.end), timeline.trace.slice(s.first)));
-                windows[process] = start_to_start(marks.collect());
+                    .map(|s| window((s.start, s.end), timeline.trace.slice(s.first)))
+                    .collect();
+                threads[process] = list.first().map(|s| thread_of(s.first));
+                windows[process] = start_to_start(timeline, threads[process], marks);
             }
         }
         Steps::Times {
             process,
             starts,
             end,
+            thread,
         } => {
+            threads[*process as usize] = *thread;
             let ends = starts.iter().skip(1).chain(std::iter::once(end));
             windows[*process as usize] = starts
                 .iter()
@@ -121,6 +157,7 @@ pub(crate) fn cut(timeline: &Timeline<'_>, found: &Found, engines: &[Engine]) ->
         windows,
         cycle,
         reference,
+        threads,
     };
     flag_without_device(timeline, &mut cuts);
     cuts
@@ -169,7 +206,12 @@ fn outermost<'t>(step: Slice<'t>) -> Slice<'t> {
     top
 }
 
-fn of_calls(timeline: &Timeline<'_>, calls: &[SliceId], engine: Option<&Engine>) -> Vec<Window> {
+fn of_calls(
+    timeline: &Timeline<'_>,
+    calls: &[SliceId],
+    engine: Option<&Engine>,
+    is_step: bool,
+) -> Vec<Window> {
     let trace = timeline.trace;
     let all: Vec<Slice<'_>> = calls.iter().map(|&c| trace.slice(c)).collect();
     // Threads that take turns share the ranges of one loop.
@@ -178,7 +220,7 @@ fn of_calls(timeline: &Timeline<'_>, calls: &[SliceId], engine: Option<&Engine>)
         .all(|w| w[0].track_id() == w[1].track_id() || w[0].end() <= w[1].ts());
     let marked = |s: &Slice<'_>| timeline.kind(*s) == Kind::Annotation;
     if turns && all.iter().all(marked) {
-        return ranges(&all);
+        return ranges(timeline, &all);
     }
     // One thread drives the engine; calls of others are not steps.
     let mut per_thread: std::collections::BTreeMap<u32, usize> = std::collections::BTreeMap::new();
@@ -200,7 +242,7 @@ fn of_calls(timeline: &Timeline<'_>, calls: &[SliceId], engine: Option<&Engine>)
         return Vec::new();
     };
     if timeline.kind(*first) == Kind::Annotation {
-        return ranges(&steps);
+        return ranges(timeline, &steps);
     }
     let around = first.parent().map(|p| p.id());
     let siblings: Vec<Slice<'_>> = trace
@@ -211,32 +253,55 @@ fn of_calls(timeline: &Timeline<'_>, calls: &[SliceId], engine: Option<&Engine>)
                 && s.parent().map(|p| p.id()) == around
         })
         .collect();
-    pieces(timeline, thread, &steps, &siblings, engine)
+    pieces(timeline, (thread, is_step), &steps, &siblings, engine)
 }
 
 /// Ranges that a program marked: what the host does between two of them (scheduling, waiting for
 /// tokens, output) belongs to the earlier one.
-fn ranges(steps: &[Slice<'_>]) -> Vec<Window> {
+fn ranges(timeline: &Timeline<'_>, steps: &[Slice<'_>]) -> Vec<Window> {
     let each = steps.iter();
-    start_to_start(
-        each.map(|s| window((s.ts().nanos(), s.end().nanos()), *s))
-            .collect(),
-    )
+    let windows: Vec<Window> = each
+        .map(|s| window((s.ts().nanos(), s.end().nanos()), *s))
+        .collect();
+    let thread = steps.first().map(|s| timeline.thread(*s));
+    start_to_start(timeline, thread, windows)
 }
 
-/// A gap is a pause between requests, not a part of a step, beyond so many periods and so many ns.
-const PAUSE: (f64, i64) = (5.0, 50_000_000);
+/// A gap beyond so many periods and so many ns is a pause between requests and no part of a step if the thread waits for
+/// input in so much of it.
+const PAUSE: (f64, i64, f64) = (5.0, 50_000_000, 0.9);
 
-/// Extends each marked range to the start of the next, unless a pause follows. The last one ends with its
-/// own range; where that leaves out much of what others have after theirs, it is partial, unless steps are few.
-fn start_to_start(mut windows: Vec<Window>) -> Vec<Window> {
+/// Extends each step to the start of the next: scheduling, pauses and whatever else is between two steps are time that
+/// tokens take. Only where an engine waits for requests for long, the step ends before. The last one ends with its
+/// own call or range; where that leaves out much of what others have after theirs, it is partial, unless steps are few.
+fn start_to_start(
+    timeline: &Timeline<'_>,
+    thread: Option<u32>,
+    mut windows: Vec<Window>,
+) -> Vec<Window> {
     let starts: Vec<i64> = windows.iter().map(|w| w.start).collect();
     let periods: Vec<f64> = starts.windows(2).map(|s| span(s[1] - s[0])).collect();
     let period = median(&periods);
+    let mut idle: Option<IntervalSet> = None;
+    let process = windows
+        .iter()
+        .find_map(|w| w.anchor)
+        .map_or(0, |anchor| timeline.process(timeline.trace.slice(anchor)));
+    let mut is_idle = |from: i64, to: i64| {
+        let idle = idle.get_or_insert_with(|| {
+            let is_input = |waiting| waiting == Waiting::Input;
+            let all = waits::own_time(timeline, process, &is_input);
+            thread
+                .and_then(|thread| all.get(&thread).cloned())
+                .unwrap_or_default()
+        });
+        let range = TimeRange::new(Timestamp::from_nanos(from), Timestamp::from_nanos(to));
+        span(idle.clip(range).measure().get()) >= PAUSE.2 * span(to - from)
+    };
     let mut after: Vec<f64> = Vec::with_capacity(periods.len());
     for (w, &next) in windows.iter_mut().zip(starts.iter().skip(1)) {
         let gap = next - w.end;
-        if span(gap) > PAUSE.0 * period && gap > PAUSE.1 {
+        if span(gap) > PAUSE.0 * period && gap > PAUSE.1 && is_idle(w.end, next) {
             continue;
         }
         after.push(span(gap.max(0)));
@@ -261,8 +326,8 @@ fn window((start, end): (i64, i64), first: Slice<'_>) -> Window {
     }
 }
 
-/// Which of the calls between two steps open the later one.
-fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>) -> usize {
+/// Which of the calls between two steps open the later one, and whether a rule of the engine says so.
+fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>) -> (usize, bool) {
     fn name<'t>(s: &Slice<'t>) -> &'t str {
         s.name().unwrap_or("")
     }
@@ -275,10 +340,10 @@ fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>
             .iter()
             .position(|s| any(&engine.begin, name(s)));
         if let Some(begin) = begin {
-            return results + begin;
+            return (results + begin, true);
         }
         if results > 0 {
-            return results;
+            return (results, true);
         }
     }
     // The widest pause; of equal ones the last.
@@ -292,14 +357,49 @@ fn opens(between: &[Slice<'_>], before: i64, after: i64, engine: Option<&Engine>
         end = end.max(s.end().nanos());
     }
     if after - end > widest.0 {
-        return between.len();
+        return (between.len(), false);
     }
-    widest.1
+    (widest.1, false)
+}
+
+/// Where each step opens: by the rules, else with the call that most steps open with where they are cut at the widest pause. A
+/// step that stalls is cut like the others then.
+fn openings(
+    between: &[Vec<Slice<'_>>],
+    steps: &[Slice<'_>],
+    engine: Option<&Engine>,
+) -> Vec<usize> {
+    let mut counts: std::collections::BTreeMap<Option<StrId>, usize> =
+        std::collections::BTreeMap::new();
+    let each = steps.windows(2).zip(&between[1..]).map(|(pair, list)| {
+        let (before, after) = (pair[0].end().nanos(), pair[1].ts().nanos());
+        opens(list, before, after, engine)
+    });
+    let found: Vec<(usize, bool)> = each.collect();
+    let name_at = |list: &[Slice<'_>], cut: usize| list.get(cut).and_then(Slice::name_id);
+    for (&(cut, by_rule), list) in found.iter().zip(&between[1..]) {
+        if !by_rule {
+            *counts.entry(name_at(list, cut)).or_default() += 1;
+        }
+    }
+    let usual = counts
+        .iter()
+        .max_by_key(|(name, n)| (**n, std::cmp::Reverse(**name)));
+    let usual = usual.and_then(|(name, _)| *name);
+    let each = found.iter().zip(&between[1..]);
+    each.map(|(&(cut, by_rule), list)| {
+        let known = list.iter().position(|s| s.name_id() == usual);
+        match usual.and(known) {
+            Some(known) if !by_rule => known,
+            _ => cut,
+        }
+    })
+    .collect()
 }
 
 fn pieces(
     timeline: &Timeline<'_>,
-    thread: u32,
+    (thread, is_step): (u32, bool),
     steps: &[Slice<'_>],
     siblings: &[Slice<'_>],
     engine: Option<&Engine>,
@@ -319,10 +419,9 @@ fn pieces(
     let mut own_ends: Vec<i64> = Vec::with_capacity(steps.len());
     let mut opening: FxHashSet<_> = FxHashSet::default();
     let mut closing: FxHashSet<_> = FxHashSet::default();
-    for i in 1..steps.len() {
+    for (i, cut) in (1..).zip(openings(&between, steps, engine)) {
         let list = &between[i];
         let (before, after) = (steps[i - 1].end().nanos(), steps[i].ts().nanos());
-        let cut = opens(list, before, after, engine);
         opening.extend(list[cut..].iter().filter_map(|s| s.name_id()));
         closing.extend(list[..cut].iter().filter_map(|s| s.name_id()));
         let end = list[..cut].iter().map(|s| s.end().nanos()).max();
@@ -332,7 +431,7 @@ fn pieces(
     // The first step opens with what others open with.
     let head = &between[0];
     let first_cut = if engine.is_some() && opening.is_empty() {
-        opens(head, i64::MIN / 2, steps[0].ts().nanos(), engine)
+        opens(head, i64::MIN / 2, steps[0].ts().nanos(), engine).0
     } else {
         let known = |s: &Slice<'_>| {
             s.name_id()
@@ -364,16 +463,18 @@ fn pieces(
         .map(|i| {
             let own = own_ends[i];
             let next = starts.get(i + 1).copied();
+            let near = |n: &i64| !is_step && span(n - own) <= 0.25 * period;
             Window {
                 start: starts[i],
-                end: next
-                    .filter(|n| span(n - own) <= 0.25 * period)
-                    .unwrap_or(own),
+                end: next.filter(near).unwrap_or(own),
                 anchor: Some(steps[i].id()),
                 partial: steps[i].dur().is_none().then_some(Partial::Tail),
             }
         })
         .collect();
+    if is_step {
+        windows = start_to_start(timeline, Some(thread), windows);
+    }
     flag_incomplete(
         &mut windows,
         &between,

@@ -1,5 +1,6 @@
 //! Engines by rules that are data: which calls are steps, and what tells their phase.
 
+use trace_model::Waiting;
 use trace_model::kernel::NamePattern;
 
 /// The rules that come with the crate, in the form that [`parse`] reads.
@@ -154,18 +155,9 @@ pub(crate) fn is_layer(name: &str) -> bool {
     kind.contains("layer") || (module.is_some() && kind.contains("block"))
 }
 
-/// Functions that wait.
+/// Returns `true` for functions that wait for something else than the device; a frame around such a wait runs no code meanwhile.
 pub(crate) fn is_wait(name: &str) -> bool {
-    const WAITS: [&str; 6] = [
-        "wait",
-        "acquire",
-        "select",
-        "poll",
-        "sleep",
-        "recv_requests",
-    ];
-    let last = name.rsplit([' ', '.']).next().unwrap_or(name);
-    WAITS.contains(&last) || (last == "result" && name.contains("concurrent/futures"))
+    matches!(Waiting::of_call(name), Some(Waiting::Input | Waiting::Peer))
 }
 
 #[cfg(test)]

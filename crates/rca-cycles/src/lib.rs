@@ -47,6 +47,7 @@
 
 mod analysis;
 pub mod anatomy;
+mod blocking;
 mod bottleneck;
 mod cadence;
 pub mod compare;
@@ -68,6 +69,7 @@ mod step_time;
 mod steps;
 mod timeline;
 mod topology;
+mod waits;
 
 /// The keys of arguments, without prefix, that [`analyse`] looks at. A reader may leave out all others.
 pub const ARG_KEYS: &[&str] = &[

@@ -8,9 +8,9 @@ use trace_model::kernel::KernelClass;
 use trace_model::{SliceId, StrId, TimeRange, Timestamp};
 
 use crate::cut::Cuts;
-use crate::engine::is_wait;
 use crate::num::median;
 use crate::timeline::{Kind, Timeline};
+use crate::waits;
 
 /// Where the time of a cycle went; the parts add up to its length exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -192,6 +192,7 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
                 (cell.longest, cell.longest_ns, cell.longest_at) = (slice, own, at_ns);
             }
         };
+    let over = Spanning::new(timeline, cuts);
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         let counts = kind.is_code()
@@ -203,6 +204,19 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
             continue;
         };
         let process = timeline.process(slice);
+        if let Some(parts) = over.of.get(&slice.id()) {
+            for part in parts.values().filter(|part| part.own_ns > 0) {
+                let total = part.at.1 - part.at.0;
+                let event = (slice.id(), part.at);
+                add(
+                    (name, kind, process, -1),
+                    part.cycle,
+                    event,
+                    (part.own_ns, total, 0),
+                );
+            }
+            continue;
+        }
         let Some(cycle) = cuts.at(process, slice.ts().nanos()) else {
             continue;
         };
@@ -249,6 +263,64 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         .collect()
 }
 
+/// A frame in one of the cycles that it reaches over.
+struct FramePart {
+    cycle: u32,
+    /// From when to when it is in that cycle.
+    at: (i64, i64),
+    /// Own time there.
+    own_ns: i64,
+}
+
+/// Frames of the threads of steps that reach over the end of a cycle, as the loop of an engine does: their own time belongs
+/// to the cycles in which it passes, and is what a step spends between recorded calls.
+struct Spanning {
+    /// By the begin of the part.
+    of: FxHashMap<SliceId, BTreeMap<i64, FramePart>>,
+}
+
+impl Spanning {
+    /// Cost: a pass over the slices, and for each such frame the cycles that it reaches over.
+    fn new(timeline: &Timeline<'_>, cuts: &Cuts) -> Self {
+        let mut of: FxHashMap<SliceId, BTreeMap<i64, FramePart>> = FxHashMap::default();
+        for slice in timeline.trace.slices() {
+            let process = timeline.process(slice);
+            let thread = cuts.threads.get(process as usize).copied().flatten();
+            if thread != Some(timeline.thread(slice)) || !timeline.kind(slice).is_code() {
+                continue;
+            }
+            let range = (slice.ts().nanos(), slice.end().nanos());
+            // Time of the frame around it is not that frame's own.
+            let mut around = slice.ancestors();
+            if !of.is_empty()
+                && let Some(parent) = around.find(|p| timeline.kind(*p).is_code())
+                && let Some(parts) = of.get_mut(&parent.id())
+            {
+                for (_, inside) in cuts.within(process, range) {
+                    // The part of the parent that this instant is in.
+                    if let Some((_, part)) = parts.range_mut(..=inside.0).next_back() {
+                        let end = inside.1.min(part.at.1);
+                        part.own_ns -= (end - inside.0).max(0);
+                    }
+                }
+            }
+            let mut parts = cuts.within(process, range).map(|(cycle, at)| {
+                let own_ns = at.1 - at.0;
+                (at.0, FramePart { cycle, at, own_ns })
+            });
+            let (first, second) = (parts.next(), parts.next());
+            let is_over = first
+                .as_ref()
+                .is_some_and(|(from, part)| *from > range.0 || part.at.1 < range.1);
+            if is_over {
+                let all = first.into_iter().chain(second).chain(parts);
+                of.insert(slice.id(), all.collect());
+            }
+        }
+        Self { of }
+    }
+}
+
 /// Intervals of one process by what happens in them.
 pub(crate) struct Activity {
     pub(crate) compute: IntervalSet,
@@ -269,8 +341,7 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
         }
     }
     let mut sync: Vec<Interval> = Vec::new();
-    let mut threads: BTreeMap<u32, [Vec<Interval>; 2]> = BTreeMap::new();
-    let mut waits: FxHashMap<StrId, bool> = FxHashMap::default();
+    let mut threads: BTreeMap<u32, Vec<Interval>> = BTreeMap::new();
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         if timeline.process(slice) != process || !kind.is_code() {
@@ -279,25 +350,19 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
         let range = (slice.ts().nanos(), slice.end().nanos());
         if kind == Kind::Sync {
             sync.push(range);
-            continue;
-        }
-        let waiting = slice.name_id().is_some_and(|n| {
-            *waits
-                .entry(n)
-                .or_insert_with(|| is_wait(timeline.trace.text(n)))
-        });
-        let [running, waited] = threads.entry(timeline.thread(slice)).or_default();
-        if waiting {
-            waited.push(range);
         } else if range.1 - range.0 <= longest_ns {
-            running.push(range);
+            threads
+                .entry(timeline.thread(slice))
+                .or_default()
+                .push(range);
         }
     }
     // A frame around a wait runs no code meanwhile; other threads may.
+    let mut waited = waits::own_time(timeline, process, &waits::elsewhere);
     let mut host: Vec<Interval> = Vec::new();
-    for [running, waited] in threads.into_values() {
+    for (thread, running) in threads {
         let running: IntervalSet = running.into_iter().collect();
-        let waited: IntervalSet = waited.into_iter().collect();
+        let waited = waited.remove(&thread).unwrap_or_default();
         host.extend_from_slice(running.subtract(&waited).as_slice());
     }
     Activity {

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use trace_model::interval::{Interval, IntervalSet};
-use trace_model::{SliceId, StrId, TimeRange, Timestamp, Trace};
+use trace_model::{TimeRange, Timestamp, Trace};
 
-use crate::engine::is_wait;
-use crate::num::{median, real, span};
+use crate::blocking::LEAST_WAIT;
+use crate::num::{real, span};
 use crate::step_time::by_end;
 use crate::timeline::{Kind, Timeline, Work};
+use crate::waits;
 
 /// Which side bounds the time of steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +104,8 @@ impl Slack {
         let is_free = self.device_free() >= NEARLY_NONE;
         let waits = self.host_wait() >= NEARLY_NONE;
         Some(match (is_free, waits) {
+            // A single step may begin with a host that is not ahead yet, and be work of the device from then on.
+            (true, false) if !self.mostly_host() => Limit::Gpu,
             (true, false) => Limit::Host,
             (false, true) => Limit::Gpu,
             // A host that was not recorded as working may wait in ways that were not recorded either.
@@ -152,12 +154,6 @@ pub(crate) struct Flow {
     device_path: IntervalSet,
 }
 
-/// A call that returns sooner did not wait, ns.
-const LEAST_WAIT: i64 = 10_000;
-/// A call that launches work and takes this many times as long as most waits for room in the queue,
-const LONG_CALL: f64 = 10.0;
-/// where so many pieces of work are queued.
-const FULL_QUEUE: usize = 500;
 /// A thread belongs to the engine if it makes this share of the launch calls.
 const LAUNCHES: f64 = 0.05;
 
@@ -167,8 +163,6 @@ struct Thread {
     launches: usize,
     has_python: bool,
     code: Vec<Interval>,
-    /// Frames that wait for something else than the device.
-    idle: Vec<Interval>,
     waits: Vec<Interval>,
 }
 
@@ -186,9 +180,8 @@ impl Flow {
         let mut busy: Vec<Interval> = work.iter().map(|w| (w.ts, w.end)).collect();
         busy.sort_unstable();
         let busy: IntervalSet = busy.into_iter().collect();
-        let blocking = blocking_calls(timeline, &work);
-        let (all_waits, host_run) = host(timeline, process, &work, &blocking);
-        let (host_path, device_path) = chain(timeline, process, all_waits.as_slice(), &blocking);
+        let (all_waits, host_run) = host(timeline, process, &work);
+        let (host_path, device_path) = chain(timeline, process, all_waits.as_slice());
         Some(Self {
             device_free: starved(timeline, &work),
             host_wait: all_waits.intersect(&busy),
@@ -212,65 +205,8 @@ impl Flow {
     }
 }
 
-/// Calls that launch work and return only when it is done, or when the queue has room: until when they wait.
-fn blocking_calls(timeline: &Timeline<'_>, work: &[&Work]) -> FxHashMap<SliceId, i64> {
-    // The last work of each call.
-    let mut last: FxHashMap<SliceId, &Work> = FxHashMap::default();
-    for w in work {
-        if let Some((call, _)) = w.launch {
-            let known = last.entry(call).or_insert(w);
-            if known.end < w.end {
-                *known = w;
-            }
-        }
-    }
-    let range = |call: SliceId| {
-        let slice = timeline.trace.slice(call);
-        (slice.ts().nanos(), slice.end().nanos())
-    };
-    let lengths: Vec<f64> = last
-        .keys()
-        .map(|c| range(*c))
-        .map(|r| span(r.1 - r.0))
-        .collect();
-    let long = LONG_CALL * median(&lengths);
-    let mut calls: Vec<i64> = work
-        .iter()
-        .filter_map(|w| w.launch.map(|l| l.1.min(w.ts)))
-        .collect();
-    calls.sort_unstable();
-    let linked = work.iter().filter(|w| w.launch.is_some());
-    let mut ends: Vec<i64> = linked.map(|w| w.end).collect();
-    ends.sort_unstable();
-    let queued = |t: i64| {
-        let begun = calls.partition_point(|c| *c < t);
-        begun.saturating_sub(ends.partition_point(|e| *e <= t))
-    };
-    last.into_iter()
-        .filter_map(|(call, done)| {
-            let (start, end) = range(call);
-            if end - start < LEAST_WAIT {
-                return None;
-            }
-            // A slow call may last until a short kernel is done and not have waited for it.
-            let is_waiting = done.kind == Kind::Copy || 2 * (done.end - done.ts) >= end - start;
-            let is_full = || span(end - start) >= long && queued(start) >= FULL_QUEUE;
-            match done.end {
-                done if done <= end && done > start && is_waiting => Some((call, done)),
-                _ if is_full() => Some((call, end)),
-                _ => None,
-            }
-        })
-        .collect()
-}
-
 /// When the threads that launch work wait for the device and no other of them runs code, and when they run code.
-fn host(
-    timeline: &Timeline<'_>,
-    process: u32,
-    work: &[&Work],
-    blocking: &FxHashMap<SliceId, i64>,
-) -> (IntervalSet, IntervalSet) {
+fn host(timeline: &Timeline<'_>, process: u32, work: &[&Work]) -> (IntervalSet, IntervalSet) {
     let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();
     let mut calls = 0_usize;
     for (call, _) in work.iter().filter_map(|w| w.launch) {
@@ -278,7 +214,6 @@ fn host(
         threads.entry(thread).or_default().launches += 1;
         calls += 1;
     }
-    let mut waits: FxHashMap<StrId, bool> = FxHashMap::default();
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         if !kind.is_code() || timeline.process(slice) != process {
@@ -287,27 +222,21 @@ fn host(
         let range = (slice.ts().nanos(), slice.end().nanos());
         let thread = threads.entry(timeline.thread(slice)).or_default();
         thread.has_python |= kind == Kind::Python;
-        let is_idle = slice.name_id().is_some_and(|n| {
-            *waits
-                .entry(n)
-                .or_insert_with(|| is_wait(timeline.trace.text(n)))
-        });
-        if let Some(until) = blocking.get(&slice.id()) {
+        if let Some(until) = timeline.blocking.get(&slice.id()) {
             thread.waits.push((range.0, *until));
         } else if kind == Kind::Sync && !slice.name().is_some_and(|n| n.contains("WaitEvent")) {
             thread.waits.push(range);
-        } else if is_idle {
-            thread.idle.push(range);
         }
         thread.code.push(range);
     }
+    let mut idle = waits::own_time(timeline, process, &waits::elsewhere);
     let least = LAUNCHES * real(calls);
     threads
         .retain(|_, t| real(t.launches) >= least.max(1.0) || (t.has_python && !t.waits.is_empty()));
     let (mut waiting, mut running) = (IntervalSet::new(), IntervalSet::new());
-    for t in threads.into_values() {
+    for (thread, t) in threads {
         let waits: IntervalSet = t.waits.into_iter().collect();
-        let idle: IntervalSet = t.idle.into_iter().collect();
+        let idle = idle.remove(&thread).unwrap_or_default();
         let code: IntervalSet = t.code.into_iter().collect();
         running = running.union(&code.subtract(&waits).subtract(&idle));
         waiting = waiting.union(&waits);
@@ -336,12 +265,7 @@ fn starved(timeline: &Timeline<'_>, work: &[&Work]) -> IntervalSet {
 
 /// Walks back from the end of the last work: from work to what ran before it or to its launch, on the host to the last
 /// call that waited, and from there to the work that it waited for. Returns the stretches of host and device.
-fn chain(
-    timeline: &Timeline<'_>,
-    process: u32,
-    waits: &[Interval],
-    blocking: &FxHashMap<SliceId, i64>,
-) -> (IntervalSet, IntervalSet) {
+fn chain(timeline: &Timeline<'_>, process: u32, waits: &[Interval]) -> (IntervalSet, IntervalSet) {
     let order = by_end(timeline, process);
     let last_before = |t: i64| {
         let at = order.partition_point(|&i| timeline.work[i as usize].end <= t);
@@ -358,7 +282,7 @@ fn chain(
             .launch
             .map(|(id, start)| (id, start.min(from), timeline.trace.slice(id).end().nanos()));
         let ready = call.map_or(i64::MIN, |(id, start, end)| {
-            if blocking.contains_key(&id) {
+            if timeline.blocking.contains_key(&id) {
                 start
             } else {
                 end.min(from)

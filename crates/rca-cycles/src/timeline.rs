@@ -7,6 +7,7 @@ use trace_model::kernel::{
 };
 use trace_model::{Slice, SliceId, StrId, Trace, TrackId};
 
+use crate::blocking::{blocking_calls, only_waits};
 use crate::engine::is_blocking_copy;
 use crate::num::row;
 use crate::origin::{Origins, nested_int};
@@ -134,6 +135,8 @@ pub(crate) struct Timeline<'t> {
     pub(crate) threads: usize,
     /// In order of time.
     pub(crate) work: Vec<Work>,
+    /// Calls that launch work and wait for it, or for room in the queue: until when, ns.
+    pub(crate) blocking: FxHashMap<SliceId, i64>,
     /// Time of children on the same thread, by row.
     pub(crate) children_ns: Vec<i64>,
     pub(crate) counters: Vec<Counter>,
@@ -185,10 +188,12 @@ impl<'t> Timeline<'t> {
             thread_of_track,
             threads,
             work: Vec::new(),
+            blocking: FxHashMap::default(),
             children_ns: vec![0; trace.len()],
             counters: counters(trace, &origins),
         };
         timeline.find_work(&index);
+        timeline.find_blocking();
         timeline.sum_children();
         timeline
     }
@@ -289,8 +294,38 @@ impl<'t> Timeline<'t> {
         self.adopt();
     }
 
+    /// Finds the calls that wait for what they launch: a copy of pageable memory, a launch into a full queue. What waits and
+    /// does little else is no code of the host.
+    fn find_blocking(&mut self) {
+        let mut by_process: std::collections::BTreeMap<u32, Vec<&Work>> =
+            std::collections::BTreeMap::new();
+        for work in &self.work {
+            by_process.entry(work.process).or_default().push(work);
+        }
+        let mut blocking = FxHashMap::default();
+        for work in by_process.values() {
+            blocking.extend(blocking_calls(self.trace, work));
+        }
+        for work in &self.work {
+            let Some((call, _)) = work.launch.filter(|l| blocking.contains_key(&l.0)) else {
+                continue;
+            };
+            let slice = self.trace.slice(call);
+            let range = (slice.ts().nanos(), slice.end().nanos());
+            // The host does not wait for what stays on the device.
+            let name = self.trace.text(work.name);
+            let is_copy =
+                work.kind == Kind::Copy && !name.contains("DtoD") && !name.starts_with("Memset");
+            let waits_for_room = work.end > range.1;
+            if waits_for_room || (is_copy && only_waits(range, work)) {
+                self.kinds[call.index()] = Kind::Sync;
+            }
+        }
+        self.blocking = blocking;
+    }
+
     /// Kineto puts device work into processes of its own, one per device: it belongs to the process
-    /// that launched it.
+    /// that launched it. Where no launch is known, as while a graph is captured, it belongs to the only process with code.
     fn adopt(&mut self) {
         let mut owner: FxHashMap<u32, u32> = FxHashMap::default();
         for work in &self.work {
@@ -299,8 +334,21 @@ impl<'t> Timeline<'t> {
                 owner.entry(work.process).or_insert(host);
             }
         }
+        let mut hosts: Vec<bool> = vec![false; self.members.len()];
+        for slice in self.trace.slices().filter(|s| self.kind(*s).is_code()) {
+            hosts[self.process(slice) as usize] = true;
+        }
+        let mut with_code = hosts.iter().enumerate().filter(|h| *h.1);
+        let only = match (with_code.next(), with_code.next()) {
+            (Some((process, _)), None) => Some(row(process)),
+            _ => None,
+        };
         for work in &mut self.work {
-            work.process = owner.get(&work.process).copied().unwrap_or(work.process);
+            let linked = owner.get(&work.process).copied();
+            let has_code = hosts[work.process as usize];
+            work.process = linked
+                .or(only.filter(|_| !has_code))
+                .unwrap_or(work.process);
         }
     }
 

@@ -29,6 +29,7 @@ mod table;
 mod time;
 mod trace;
 mod units;
+mod waiting;
 
 pub use builder::batch::{
     EndData, EndOrder, EventBatch, FlowPoint, FlowRole, FlowSpace, MAX_EVENTS, SliceData,
@@ -52,3 +53,4 @@ pub use table::track::{Process, Thread, Track, TrackKind};
 pub use time::{ClockDomain, Nanos, TimeRange, Timestamp};
 pub use trace::{ArgColumn, Slice, Trace};
 pub use units::Unit;
+pub use waiting::Waiting;

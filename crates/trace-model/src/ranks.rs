@@ -6,7 +6,7 @@ mod name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-pub use doubts::RankDoubt;
+pub use doubts::{RankDoubt, misnamed};
 pub use name::RankName;
 pub(crate) use name::in_name;
 

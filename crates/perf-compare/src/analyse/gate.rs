@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::panel::Pairing;
 use crate::document::{Comparability, Reason, Status};
-use crate::side::{Capture, Class, Side, shape, template, unit_to_us};
+use crate::side::{CAPTURE_SETTINGS, Capture, Class, Recording, Side, shape, template, unit_to_us};
 use crate::stats::median;
 
 /// Cycles below which nothing can be declared.
@@ -59,6 +59,56 @@ fn vendor(captures: &[&Capture]) -> Option<&'static str> {
     match (found.next(), found.next()) {
         (Some((maker, _)), None) => Some(maker),
         _ => None,
+    }
+}
+
+/// GPUs and engines that the recordings of the sides state and that differ, and settings of the profiler that were on for one
+/// side only. What a side does not state is no reason.
+fn stated(a: &Side, b: &Side, reasons: &mut Vec<Reason>) {
+    let both = |of: &dyn Fn(&Recording) -> BTreeSet<String>| {
+        let [a, b] = [a, b].map(|side| side.recordings.iter().flat_map(of).collect());
+        let (a, b): (BTreeSet<String>, BTreeSet<String>) = (a, b);
+        let shown = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(" and ");
+        (a != b && !a.is_empty() && !b.is_empty()).then(|| (shown(&a), shown(&b)))
+    };
+    let differ = [
+        ("hardware", "GPUs", both(&|r| r.gpus.clone())),
+        (
+            "engine",
+            "engines",
+            both(&|r| r.engine.iter().cloned().collect()),
+        ),
+    ];
+    for (code, what, differ) in differ {
+        if let Some((a, b)) = differ {
+            reasons.push(reason(
+                code,
+                true,
+                format!("the sides ran on other {what}: {a} (baseline) and {b} (candidate)"),
+            ));
+        }
+    }
+    for setting in CAPTURE_SETTINGS {
+        let on = [a, b].map(|side| {
+            let mut stated = side
+                .recordings
+                .iter()
+                .filter_map(|r| r.capture.get(setting));
+            let first = stated.next().copied();
+            first.map(|first| first || stated.any(|on| *on))
+        });
+        if let [Some(one), Some(two)] = on
+            && one != two
+        {
+            let side = if one { "baseline" } else { "candidate" };
+            reasons.push(reason(
+                "capture",
+                false,
+                format!(
+                    "only the {side} was recorded with {setting}, which takes time of its own: a difference may be the profiler's; record both sides alike"
+                ),
+            ));
+        }
     }
 }
 
@@ -121,7 +171,8 @@ pub(super) fn captures(
             ));
         }
     }
-    if pairings.is_empty() && reasons.is_empty() {
+    stated(a, b, &mut reasons);
+    if pairings.is_empty() && reasons.iter().all(|r| !r.stops) {
         let kinds = |side: &Side| {
             let kinds: BTreeSet<&str> = side.captures.iter().map(|c| c.kind.as_str()).collect();
             kinds

@@ -5,7 +5,7 @@ use super::gate::FEWEST;
 use super::panel::{Panel, RUNS};
 use super::pauses;
 use super::workload::{self, Adjusted};
-use crate::document::{Change, CycleTime, Effect, Finding, Statement};
+use crate::document::{Change, CycleTime, Effect, Finding, Statement, Tail};
 use crate::report_text::short;
 use crate::side::{Side, is_wait, unit_to_us};
 use crate::stats::{
@@ -56,8 +56,8 @@ pub(super) fn effect(found: &Compared, by_run: bool) -> Effect {
     };
     let or_zero = |x: f64| if x.is_finite() { x } else { 0.0 };
     Effect {
-        baseline: or_zero(found.mean[0]),
-        candidate: or_zero(found.mean[1]),
+        baseline: or_zero(found.location[0]),
+        candidate: or_zero(found.location[1]),
         delta: or_zero(found.delta),
         interval: both(found.interval),
         ratio: found.ratio.and_then(|r| finite(r.0)),
@@ -136,7 +136,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             continue;
         }
         // The mean of both sides, so that exchanging them changes nothing.
-        let cycle = (total.mean[0] + total.mean[1]) / 2.0;
+        let cycle = (total.location[0] + total.location[1]) / 2.0;
         let limit = (options.min_effect_pct / 100.0 * cycle).max(options.min_effect_us);
         limits.push((limit, cycle));
         let time = cycle_time(panel, &total, limit, cycle, options, &mut out.notes);
@@ -171,7 +171,8 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
         let column = &panel.columns[*column];
         let (limit, _) = limits[*at];
         // Equal is what is equal relative to the function's own time, however little of the cycle it takes.
-        let margin = options.equivalence_pct / 100.0 * (found.mean[0] + found.mean[1]) / 2.0;
+        let margin =
+            options.equivalence_pct / 100.0 * (found.location[0] + found.location[1]) / 2.0;
         let declared = q.is_some_and(|q| q <= options.level);
         let [one, two] = &column.values;
         let drifts = declared && !panel.by_run && continued(one, two).is_some();
@@ -202,7 +203,8 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             effect: effect(found, panel.by_run),
             bound: bound(found),
             calls_ratio: finite(calls).filter(|c| *c > 0.0),
-            us_per_call_ratio: finite(found.mean[1] / found.mean[0] / calls).filter(|r| *r > 0.0),
+            us_per_call_ratio: finite(found.location[1] / found.location[0] / calls)
+                .filter(|r| *r > 0.0),
             explained_pct: total_changed.and_then(|total| finite(found.delta / total * 100.0)),
             no_effect_on_cycle: verdict == Statement::Changed && total_changed.is_none(),
         });
@@ -289,13 +291,16 @@ fn cycle_time(
     let drifting = continued(&lengths[0], &lengths[1]).filter(|_| !panel.by_run);
     // Drift makes neighbours alike, so that its difference need not be significant.
     let continues_drift = drifting.is_some() && total.delta.abs() > limit;
-    let verdict = state(
+    let mut verdict = state(
         total,
         significant && !continues_drift,
         limit,
         margin,
         panel.by_run,
     );
+    if speaks_otherwise(total, verdict, limit, margin) {
+        verdict = Statement::Inconclusive;
+    }
     if let (Some(slope), true) = (drifting, continues_drift) {
         notes.push(format!(
             "cycle time drifts by {:+.1} % per 100 cycles within both captures, and their difference is no more than this drift continued: warm up longer, or record the two alternately",
@@ -312,6 +317,8 @@ fn cycle_time(
     let (median_us, median_change_us) = of(0.5);
     let (p95_us, p95_change_us) = of(0.95);
     let (p99_us, p99_change_us) = of(0.99);
+    let tails = [(0.95, p95_us, p95_change_us), (0.99, p99_us, p99_change_us)]
+        .map(|(q, values, change)| tail(&lengths, q, (values, change), total, options));
     let drifts = lengths
         .each_ref()
         .map(|side| drift(side).map(|change| change * 100.0));
@@ -334,6 +341,8 @@ fn cycle_time(
         p95_change_us,
         p99_us,
         p99_change_us,
+        mean_us: total.mean,
+        tail: tails.into_iter().filter(|_| !panel.by_run).flatten().next(),
         pauses: pauses::compare(panel),
         detectable_pct,
         cycles_needed_for_2pct,
@@ -342,6 +351,52 @@ fn cycle_time(
         intermittent_cycles: intermittent(panel),
         cycles_us: lengths,
     }
+}
+
+/// Returns `true` if the mean contradicts what the typical cycle says: tokens come as often as the mean cycle ends, so that
+/// cycles whose mean is longer are neither equivalent nor faster, whatever most of them are.
+fn speaks_otherwise(total: &Compared, verdict: Statement, limit: f64, margin: f64) -> bool {
+    let of_mean = total.mean[1] - total.mean[0];
+    match verdict {
+        Statement::Equivalent | Statement::Small => of_mean.abs() > margin,
+        Statement::Changed => of_mean * total.delta < 0.0 && of_mean.abs() > limit,
+        _ => false,
+    }
+}
+
+/// A quantile that is established to be longer or shorter: by its interval, by more than the margin of equivalence, and by how
+/// many cycles of each side lie beyond that quantile of both together (Fisher's exact test on numbers of independent cycles).
+fn tail(
+    lengths: &[Vec<f64>; 2],
+    q: f64,
+    (values, (change, [low, high])): ([f64; 2], (f64, [f64; 2])),
+    total: &Compared,
+    options: &Options,
+) -> Option<Tail> {
+    /// Chance below which a side is said to have more cycles beyond.
+    const CHANCE: f64 = 0.01;
+    let margin = options.equivalence_pct / 100.0 * (values[0] + values[1]) / 2.0;
+    let is_clear = (low > 0.0 && change > margin) || (high < 0.0 && -change > margin);
+    if !is_clear {
+        return None;
+    }
+    let limit = quantile(&sorted(&lengths.concat()), q);
+    // Cycles that resemble their neighbours count together.
+    let block = total.dependence.block.max(1);
+    let beyond = lengths.each_ref().map(|side| {
+        let beyond = side.iter().filter(|length| **length > limit).count();
+        beyond / block
+    });
+    let of = lengths.each_ref().map(|side| side.len() / block);
+    let more = usize::from(change > 0.0);
+    let p = pauses::by_chance(beyond[more], beyond[0] + beyond[1], of[more], of[1 - more]);
+    (p <= CHANCE).then_some(Tail {
+        quantile: q,
+        longer: change > 0.0,
+        values_us: values,
+        change_us: (change, [low, high]),
+        p,
+    })
 }
 
 /// Detectable change at this size, and the size for 2 %: a change is declared when its interval clears the practical
@@ -476,7 +531,7 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
             .position(|t| *t == at)
             .and_then(|place| adjusted.get(place))
             .copied();
-        let size = (found.mean[0].abs() + found.mean[1].abs()) / 2.0;
+        let size = (found.location[0].abs() + found.location[1].abs()) / 2.0;
         let limit = options.min_effect_pct / 100.0 * size;
         let margin = options.equivalence_pct / 100.0 * size;
         let verdict = state(

@@ -84,7 +84,7 @@ pub(super) fn counters(
             } else if q.is_some_and(|q| q <= level) && outside {
                 Statement::Changed
             } else {
-                let margin = options.equivalence_pct / 100.0 * found.mean[0].abs();
+                let margin = options.equivalence_pct / 100.0 * found.location[0].abs();
                 let [low, high] = found.interval90;
                 if low >= -margin && high <= margin {
                     Statement::Equivalent

@@ -244,6 +244,11 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         seed: options.seed,
         permutations: options.permutations,
     };
+    report.verdict.rate();
+    let doubt = headline::doubt(&report);
+    if let Some(why) = doubt {
+        report.verdict.question(why);
+    }
     report.headline = headline::of_report(&report);
     report
 }

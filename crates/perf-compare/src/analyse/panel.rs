@@ -166,7 +166,7 @@ struct Sight {
     calls: Vec<Vec<f64>>,
 }
 
-type SightKey = (usize, usize, String);
+type SightKey = (usize, usize, String, Class);
 
 /// Everything one side shows, by role, place of the device within the role, and name.
 fn sights(
@@ -191,7 +191,7 @@ fn sights(
                 .position(|d| *d == function.device)
                 .map_or(0, |at| at + 1);
             let sight = found
-                .entry((role, place, function.name.clone()))
+                .entry((role, place, function.name.clone(), function.class))
                 .or_insert_with(|| Sight {
                     class: function.class,
                     device: function.device.clone(),
@@ -206,7 +206,7 @@ fn sights(
     }
     // A function that one run never shows was not called there, if that run saw anything of the kind.
     let mut on: BTreeMap<(usize, bool), Vec<Vec<bool>>> = BTreeMap::new();
-    for ((role, _, _), sight) in &found {
+    for ((role, _, _, _), sight) in &found {
         let seen = on
             .entry((*role, sight.class.on_device()))
             .or_insert_with(|| kept.iter().map(|kept| vec![false; kept.len()]).collect());
@@ -216,7 +216,7 @@ fn sights(
             }
         }
     }
-    for ((role, _, _), sight) in &mut found {
+    for ((role, _, _, _), sight) in &mut found {
         let Some(seen) = on.get(&(*role, sight.class.on_device())) else {
             continue;
         };
@@ -395,7 +395,7 @@ fn joint(
     let ranks = [0, 1].map(|side| -> Vec<(usize, &Sight)> {
         seen[side]
             .iter()
-            .filter(|(key, _)| key.2 == name)
+            .filter(|(key, _)| key.2 == name && key.3 == Class::Collective)
             .map(|(key, sight)| (key.0, sight))
             .collect()
     });

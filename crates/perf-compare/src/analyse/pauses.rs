@@ -1,8 +1,10 @@
 //! Cycles that are far longer than the rest: how many there are on each side, how long, and what ran in them.
 
+use trace_model::Waiting;
+
 use super::panel::Panel;
 use crate::document::{PausedFunction, Pauses};
-use crate::side::is_wait;
+use crate::side::{is_wait, waits_for};
 use crate::stats::{choose, mean, median};
 
 /// A cycle pauses if it is longer than the median by this many median absolute deviations,
@@ -15,13 +17,16 @@ const FEW: usize = 3;
 const FEWEST: usize = 3;
 /// Chance below which one side is said to pause more often. Four pauses among 48 cycles against none reach it.
 const CHANCE: f64 = 0.06;
+/// The same where pauses are longer than the typical cycle and the other side has none: four against none, whatever the
+/// number of cycles.
+const CHANCE_LONG: f64 = 0.0626;
 /// Part of a pause that a function must take to be named.
 const NAMED: f64 = 0.2;
 /// Functions that are named.
 const SHOWN: usize = 3;
 
 /// Probability that of `all` pauses at least `more` fall on a side of `n` cycles, the other having `m`: the exact test of Fisher.
-fn by_chance(more: usize, all: usize, n: usize, m: usize) -> f64 {
+pub(super) fn by_chance(more: usize, all: usize, n: usize, m: usize) -> f64 {
     let ways = choose(n + m, all) as f64;
     let sum: f64 = (more..=all.min(n))
         .filter(|own| all - own <= m)
@@ -112,25 +117,33 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
     // Which side has more of them, relative to its cycles.
     let more = usize::from(pauses[1] * of[0] >= pauses[0] * of[1]);
     let p = by_chance(pauses[more], pauses[0] + pauses[1], of[more], of[1 - more]);
-    let mut functions: Vec<PausedFunction> = panel
-        .columns
-        .iter()
-        .filter(|column| column.values[more].len() == of[more] && !is_wait(&column.key.name))
-        .filter_map(|column| {
-            let values = &column.values[more];
-            let middle = median(values);
-            let of_pause = |pause: &Vec<usize>| {
-                let beyond = pause.iter().map(|at| values[*at] - middle);
-                beyond.sum::<f64>()
-            };
-            let excess = mean(&each[more].iter().map(of_pause).collect::<Vec<f64>>());
-            (excess >= NAMED * excess_us[more]?).then(|| PausedFunction {
-                name: column.key.name.clone(),
-                device: column.key.device.clone(),
-                excess_us: excess,
+    let is_long = pauses[1 - more] == 0 && excess_us[more] >= Some(middles[more]);
+    let chance = if is_long { CHANCE_LONG } else { CHANCE };
+    let taken_by = |wanted: &dyn Fn(&str) -> bool| -> Vec<PausedFunction> {
+        let columns = panel.columns.iter();
+        columns
+            .filter(|column| column.values[more].len() == of[more] && wanted(&column.key.name))
+            .filter_map(|column| {
+                let values = &column.values[more];
+                let middle = median(values);
+                let of_pause = |pause: &Vec<usize>| {
+                    let beyond = pause.iter().map(|at| values[*at] - middle);
+                    beyond.sum::<f64>()
+                };
+                let excess = mean(&each[more].iter().map(of_pause).collect::<Vec<f64>>());
+                (excess >= NAMED * excess_us[more]?).then(|| PausedFunction {
+                    name: column.key.name.clone(),
+                    device: column.key.device.clone(),
+                    excess_us: excess,
+                })
             })
-        })
-        .collect();
+            .collect()
+    };
+    let mut functions = taken_by(&|name| !is_wait(name));
+    let waits = functions.is_empty();
+    if waits {
+        functions = taken_by(&|name| waits_for(name) == Some(Waiting::Input));
+    }
     functions.sort_by(|a, b| {
         b.excess_us
             .total_cmp(&a.excess_us)
@@ -147,9 +160,10 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         of,
         excess_us,
         p,
-        established: p <= CHANCE && pauses[more] >= FEWEST && !panel.by_run,
+        established: p <= chance && pauses[more] >= FEWEST && !panel.by_run,
         more_in_candidate: more == 1,
         numbers,
+        waits_for_input: waits && !functions.is_empty(),
         functions,
     })
 }

@@ -82,7 +82,8 @@ pub(crate) struct Capture {
 /// Weighted sum of a counter in a cycle, the weights, and whether a real sample is among them.
 type Coincident = (f64, f64, bool);
 
-type FunctionKey = (i64, String, String);
+/// One name may be of two kinds: a copy waits in one call and not in another.
+type FunctionKey = (i64, String, String, Class);
 
 /// The rows of one file of a capture.
 #[derive(Debug)]
@@ -193,7 +194,7 @@ impl Capture {
         let n = capture.cycles.len();
 
         let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
-        let mut functions: BTreeMap<FunctionKey, (Class, [Vec<f64>; 3])> = BTreeMap::new();
+        let mut functions: BTreeMap<FunctionKey, [Vec<f64>; 3]> = BTreeMap::new();
         // Weighted by the time of the function, as the recorder weights them.
         let mut coincident: BTreeMap<(String, String, i64), Vec<Coincident>> = BTreeMap::new();
         for row in rows.iter().copied() {
@@ -214,10 +215,10 @@ impl Capture {
             } else {
                 row.dur_us
             };
-            let key = (row.pid, device.to_owned(), name.to_owned());
-            let (_, [durs, calls, bytes]) = functions
+            let key = (row.pid, device.to_owned(), name.to_owned(), class);
+            let [durs, calls, bytes] = functions
                 .entry(key)
-                .or_insert_with(|| (class, [(); 3].map(|()| vec![f64::NAN; n])));
+                .or_insert_with(|| [(); 3].map(|()| vec![f64::NAN; n]));
             if durs[at].is_nan() {
                 durs[at] = dur_us;
                 calls[at] = row.calls;
@@ -260,7 +261,7 @@ impl Capture {
         capture.processes = found.into_iter().map(|(_, process)| process).collect();
         capture.functions = functions
             .into_iter()
-            .filter_map(|((pid, device, name), (class, [dur_us, calls, bytes]))| {
+            .filter_map(|((pid, device, name, class), [dur_us, calls, bytes])| {
                 Some(Function {
                     process: *index.get(&pid)?,
                     device,

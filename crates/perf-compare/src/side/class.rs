@@ -1,5 +1,6 @@
 //! What kind of work a function is.
 
+use trace_model::Waiting;
 use trace_model::kernel::is_collective;
 
 /// Kinds of work, from the function's type and name.
@@ -26,56 +27,22 @@ pub(crate) enum Class {
     Host,
 }
 
-/// Calls that wait for something else to be done, by the last part of their name.
-const WAITS: [&str; 28] = [
-    "result",
-    "wait",
-    "wait_for",
-    "wait_for_tokens",
-    "acquire",
-    "join",
-    "select",
-    "poll",
-    "epoll_wait",
-    "sleep",
-    "recv",
-    "recv_requests",
-    "recv_pyobj",
-    "futex",
-    "pthread_cond_wait",
-    "pthread_cond_timedwait",
-    "synchronize",
-    "synchronise",
-    "barrier",
-    "item",
-    "tolist",
-    "_local_scalar_dense",
-    "aten::item",
-    "aten::_local_scalar_dense",
-    "run_forever",
-    "_run_once",
-    "get_output",
-    "dequeue",
-];
-
-/// Returns `true` for calls that wait: for the device, another thread or process. Their time follows that of what they wait
-/// for.
+/// Returns `true` for calls that wait: for the device, another thread or process, input. Their time follows that of what they
+/// wait for.
 pub(crate) fn is_wait(name: &str) -> bool {
-    // Python frames are `file.py(12): function`, methods `Class.method`, others `namespace::function`.
-    let last = name.rsplit([' ', '.', '/']).next().unwrap_or(name);
-    let last = last.trim_end_matches("()");
-    let lower = last.to_ascii_lowercase();
-    let plain = lower.rsplit("::").next().unwrap_or(&lower);
-    let runtime = ["cuda", "hip", "cu"]
-        .iter()
-        .find_map(|prefix| plain.strip_prefix(prefix));
-    WAITS.contains(&lower.as_str())
-        || WAITS.contains(&plain)
-        || plain.contains("synchronize")
-        || plain.ends_with("_wait")
-        || plain.starts_with("wait_")
+    waits_for(name).is_some()
+}
+
+/// Returns what a function waits for in its own time, if it does.
+pub(crate) fn waits_for(name: &str) -> Option<Waiting> {
+    Waiting::of_own_time(name).or_else(|| {
         // A blocking copy waits for all work before it.
-        || runtime.is_some_and(|rest| rest.starts_with("memcpy") && !rest.contains("async"))
+        let runtime = ["cuda", "hip", "cu"]
+            .iter()
+            .find_map(|prefix| name.strip_prefix(prefix))?;
+        let lower = runtime.to_ascii_lowercase();
+        (lower.starts_with("memcpy") && !lower.contains("async")).then_some(Waiting::Device)
+    })
 }
 
 impl Class {
@@ -195,7 +162,7 @@ mod tests {
         for name in [
             "concurrent/futures/_base.py(428): result",
             "threading.py(607): wait",
-            "<built-in method select of x>.select",
+            "<built-in method select of x>",
             "hipMemcpyWithStream",
             "cudaStreamSynchronize",
             "aten::item",

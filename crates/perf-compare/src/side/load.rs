@@ -10,6 +10,7 @@ use super::capture::{Capture, Part};
 use super::counters::Counters;
 use super::parquet_table::{self, MAGIC};
 use super::rank::{self, Rank};
+use super::recording::Recording;
 use super::{Side, samples};
 use crate::compat::{is_perf_data, job_and_phase, plain_name};
 use crate::error::{Error, Result};
@@ -195,7 +196,24 @@ impl Side {
         type RankFile<'a> = (Option<Rank>, &'a PathBuf);
         let mut groups: BTreeMap<(PathBuf, String), Vec<RankFile<'_>>> = BTreeMap::new();
         for file in files {
-            let (rank, folder) = rank::of(file);
+            let (mut rank, folder) = rank::of(file);
+            if let Some(recording) = Recording::beside(file)? {
+                // What the recording states counts, whatever its file is called.
+                if let Some(stated) = recording.rank.map(Rank::Number) {
+                    if let Some(Rank::Number(_)) = &rank
+                        && rank.as_ref() != Some(&stated)
+                    {
+                        self.notes.push(format!(
+                            "{}: the recording states {stated}, which counts, and not the rank in its name",
+                            file.display()
+                        ));
+                    }
+                    rank = Some(stated);
+                }
+                if !self.recordings.contains(&recording) {
+                    self.recordings.push(recording);
+                }
+            }
             let group = groups.entry((folder, kind_of(file))).or_default();
             group.push((rank, file));
         }

@@ -8,12 +8,14 @@ mod counters;
 mod load;
 mod parquet_table;
 mod rank;
+mod recording;
 mod samples;
 mod step;
 
 pub(crate) use capture::{Capture, Function, Process};
-pub(crate) use class::{Class, is_wait};
+pub(crate) use class::{Class, is_wait, waits_for};
 pub use load::{LoadOptions, load};
+pub use recording::{CAPTURE_SETTINGS, Recording};
 pub(crate) use samples::{Series, unit_to_us};
 pub(crate) use step::{Work, shape, template};
 
@@ -28,6 +30,8 @@ pub struct Side {
     pub(crate) captures: Vec<Capture>,
     /// Samples of metrics, from a table of them.
     pub(crate) series: Vec<Series>,
+    /// What the recordings state about themselves, each once.
+    pub(crate) recordings: Vec<Recording>,
     /// Remarks about what was read.
     pub(crate) notes: Vec<String>,
 }
@@ -131,7 +135,20 @@ impl Side {
                     .copied()
                     .filter(|dur| !dur.is_nan())
                     .collect();
-                add(&capture.kind, format!("{}{place}", function.name), values);
+                // The calls of one name that wait are a series of their own.
+                let is_other = |f: &Function| {
+                    f.name == function.name
+                        && f.process == function.process
+                        && f.device == function.device
+                        && f.class != function.class
+                };
+                let waits = function.class == Class::Sync && capture.functions.iter().any(is_other);
+                let waits = if waits { " (waits)" } else { "" };
+                add(
+                    &capture.kind,
+                    format!("{}{waits}{place}", function.name),
+                    values,
+                );
             }
         }
         let mut series = self.series.clone();

@@ -31,6 +31,8 @@ pub(crate) struct Effort {
 pub(crate) struct Compared {
     pub(crate) n: [usize; 2],
     pub(crate) mean: [f64; 2],
+    /// What `delta` is the difference of: the means, or with `robust` the means without the extreme tenths.
+    pub(crate) location: [f64; 2],
     pub(crate) std: [f64; 2],
     pub(crate) dependence: Dependence,
     pub(crate) delta: f64,
@@ -38,7 +40,7 @@ pub(crate) struct Compared {
     pub(crate) interval: [f64; 2],
     /// 90 % interval of `delta`, for two one-sided tests at 5 %.
     pub(crate) interval90: [f64; 2],
-    /// Second mean over first, with its interval; `None` unless both are positive.
+    /// Second location over first, with its interval; `None` unless both are positive.
     pub(crate) ratio: Option<(f64, [f64; 2])>,
     /// p of the permutation test; `None` with fewer than 2 values on a side.
     pub(crate) p: Option<f64>,
@@ -58,6 +60,7 @@ impl Compared {
         Self {
             n: [one.n, two.n],
             mean: [one.mean, two.mean],
+            location: [one.mean, two.mean],
             std: [one.std, two.std],
             dependence,
             delta: two.mean - one.mean,
@@ -82,6 +85,7 @@ impl Compared {
         let df = freedom(self);
         let narrower = student_quantile(0.95, df) / student_quantile(0.975, df);
         self.robust = true;
+        self.location = [first, first + delta];
         self.delta = delta;
         self.interval = interval;
         self.interval90 = interval.map(|end| delta + narrower * (end - delta));

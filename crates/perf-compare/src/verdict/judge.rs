@@ -24,7 +24,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// Causes whose evidence is times alone, which drift explains as well.
-const TIMES_ONLY: [&str; 1] = ["host_code"];
+const TIMES_ONLY: [&str; 2] = ["host_code", "waiting_for_input"];
 
 /// How a signature fits.
 struct Fit<'s> {
@@ -423,6 +423,8 @@ fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> 
         } else {
             confidence(first.score, second)
         },
+        certainty: "open",
+        doubt: None,
         direction,
         on_critical_path: critical,
         covers: first.signature.covers.clone(),
@@ -538,7 +540,7 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
     let changed = facts
         .cycle_time
         .iter()
-        .any(|c| c.verdict == Statement::Changed)
+        .any(|c| c.verdict == Statement::Changed || c.tail.is_some())
         || facts
             .findings
             .iter()
@@ -585,6 +587,8 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
     Verdict {
         cause: cause.to_owned(),
         confidence,
+        certainty: "open",
+        doubt: None,
         direction: "none",
         on_critical_path: None,
         summary,

@@ -180,6 +180,38 @@ pub(super) fn signals(
         [0.0, share(false)],
     ));
 
+    // All that ran on both sides, however little of the time they take: one kernel that takes nearly all of it is still one.
+    let every: Vec<(&(usize, String), &Track)> = tracks.iter().filter(|(_, t)| both(t)).collect();
+    let slower_of = |own: &[&(&(usize, String), &Track)]| {
+        let slower = own.iter().filter(|(_, t)| moved(t, true)).count();
+        slower as f64 / own.len().max(1) as f64 * 100.0
+    };
+    out.extend(Signal::point(
+        "kernels_slower_all_pct",
+        "all",
+        "% of all kernels",
+        [0.0, slower_of(&every.iter().collect::<Vec<_>>())],
+    ));
+    // Alike means by about the factor of all together, on the GPU that changed most.
+    let most = indices
+        .iter()
+        .max_by(|a, b| (a.1[1] / a.1[0]).total_cmp(&(b.1[1] / b.1[0])));
+    if let Some((role, [before, after])) = most {
+        let own = || every.iter().filter(|(key, _)| key.0 == *role);
+        let alike = |t: &Track| is_alike(ratio(t), after / before);
+        let time = own().map(|(_, t)| t.total(0)).sum::<f64>();
+        let like = own().filter(|(_, t)| alike(t));
+        let (count, of_time) =
+            like.fold((0.0, 0.0), |sum, (_, t)| (sum.0 + 1.0, sum.1 + t.total(0)));
+        let part = (count / own().count().max(1) as f64).min(of_time / time);
+        out.extend(Signal::point(
+            "kernels_alike_pct",
+            "all",
+            "% of kernels, by count and by time",
+            [0.0, part * 100.0],
+        ));
+    }
+
     let slowest = matched
         .iter()
         .filter(|(_, t)| moved(t, true))
@@ -229,9 +261,11 @@ pub(super) fn signals(
 
     // Of one rank, most kernels may be slower while few of all are.
     let of_rank = |role: usize| {
-        let own = || matched.iter().filter(|(key, _)| key.0 == role);
-        let slower = own().filter(|(_, t)| moved(t, true)).count() as f64;
-        slower / own().count().max(1) as f64 * 100.0
+        let own = |list: &[(&(usize, String), &Track)]| {
+            let own: Vec<_> = list.iter().filter(|(key, _)| key.0 == role).collect();
+            slower_of(&own)
+        };
+        own(&matched).min(own(&every))
     };
     out.extend(Signal::point(
         "rank_kernels_slower_pct",
@@ -280,7 +314,26 @@ pub(super) fn signals(
                 grown(&mut of_top.map(|(_, t)| added(t))),
             ));
         }
-        for (key, track) in matched.iter().filter(|(key, _)| key.1 == **name) {
+        let of_name = || matched.iter().filter(|(key, _)| key.1 == **name);
+        // What is slower on all ranks alike is of no rank.
+        let ratios: Vec<f64> = of_name().map(|(_, t)| ratio(t)).collect();
+        let most = ratios.iter().copied().fold(1.0, f64::max);
+        let everywhere = roles.len() > 1
+            && ratios.len() == roles.len()
+            && ratios.iter().all(|ratio| is_alike(*ratio, most));
+        if everywhere {
+            let series = [0, 1].map(|side| {
+                let each = of_name().map(|(_, t)| t.per_call_by_cycle(side));
+                each.collect::<Vec<_>>().concat()
+            });
+            out.extend(Signal::series(
+                "kernel_top_us_per_call",
+                &format!("all {} ranks: {name}", roles.len()),
+                "us",
+                series,
+            ));
+        }
+        for (key, track) in of_name().filter(|_| !everywhere) {
             let device = roles
                 .get(key.0)
                 .map_or(String::new(), |role| role.device(1));
@@ -312,6 +365,13 @@ pub(super) fn signals(
             [0.0, changed / total[0] * 100.0],
         ));
     }
+}
+
+/// Returns `true` if something changed by about the factor `all` that everything changed by: by at least half of it, at most
+/// half more.
+pub(super) fn is_alike(ratio: f64, all: f64) -> bool {
+    let part = ratio.ln() / all.ln();
+    (0.5..=1.5).contains(&part)
 }
 
 /// Time that kernels take longer because they are called more often, and the one to which most of it belongs.

@@ -29,4 +29,6 @@ mod ranks;
 mod real_faults;
 mod runs;
 mod sentences;
+mod stated;
+mod tails;
 mod workload;

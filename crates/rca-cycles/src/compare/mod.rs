@@ -17,7 +17,9 @@ mod sides;
 mod tails;
 mod workload;
 
-use trace_model::SliceId;
+use std::collections::BTreeMap;
+
+use trace_model::{SliceId, Waiting};
 
 use crate::analysis::Analysis;
 use crate::num::{median, nanos, span};
@@ -332,6 +334,7 @@ fn compare_runs(normal: &[&Analysis], abnormal: &[&Analysis], options: &Options)
             culprit.cycles = phase.sides.1.cycles.len();
         }
     }
+    join_ranks(&mut result.culprits, a.ranks.max(b.ranks));
     finish(&mut result.culprits);
     result
 }
@@ -439,16 +442,61 @@ fn culprit(s: &Series, phase: Phase, several: bool) -> Culprit {
     }
 }
 
-/// Each thing once, in the phase where it costs most; causes before what they cause.
+/// What is slower on all ranks alike is of none of them: it is one culprit, with the mean effect.
+fn join_ranks(culprits: &mut Vec<Culprit>, ranks: usize) {
+    /// Share of the largest effect from which on another is like it.
+    const LIKE: f64 = 0.5;
+    if ranks < 2 {
+        return;
+    }
+    let mut groups: BTreeMap<(String, CulpritKind, Phase), Vec<usize>> = BTreeMap::new();
+    for (i, c) in culprits.iter().enumerate() {
+        if matches!(c.kind, CulpritKind::Kernel | CulpritKind::Function) && c.rank.is_some() {
+            let group = groups.entry((c.name.clone(), c.kind, c.phase)).or_default();
+            group.push(i);
+        }
+    }
+    let mut gone = vec![false; culprits.len()];
+    for group in groups.values() {
+        let effects: Vec<f64> = group.iter().map(|&i| span(culprits[i].effect_ns)).collect();
+        let most = effects.iter().copied().fold(0.0, f64::max);
+        let mut places: Vec<Option<u32>> = group.iter().map(|&i| culprits[i].rank).collect();
+        places.dedup();
+        if places.len() < ranks || effects.iter().any(|e| *e < LIKE * most) {
+            continue;
+        }
+        let n = i64::try_from(group.len()).unwrap_or(i64::MAX);
+        let mean =
+            |of: &dyn Fn(&Culprit) -> i64| group.iter().map(|&i| of(&culprits[i])).sum::<i64>() / n;
+        let (effect, low, high) = (
+            mean(&|c| c.effect_ns),
+            mean(&|c| c.interval_ns.0),
+            mean(&|c| c.interval_ns.1),
+        );
+        let Some((&first, others)) = group.split_first() else {
+            continue;
+        };
+        let joint = &mut culprits[first];
+        (joint.effect_ns, joint.interval_ns) = (effect, (low, high));
+        (joint.rank, joint.device) = (None, None);
+        others.iter().for_each(|&i| gone[i] = true);
+    }
+    let mut gone = gone.into_iter();
+    culprits.retain(|_| !gone.next().unwrap_or(false));
+}
+
+/// Each thing once, in the phase where it costs most; causes before what they cause, and what waits behind all others.
 fn finish(culprits: &mut Vec<Culprit>) {
     let order = |k: CulpritKind| match k {
         CulpritKind::Rank => 0,
         CulpritKind::Counter => 1,
         CulpritKind::Kernel | CulpritKind::Function => 2,
     };
+    let waits = |c: &Culprit| Waiting::of_own_time(&c.name).is_some();
     culprits.sort_by(|x, y| {
-        y.cost_ns()
-            .cmp(&x.cost_ns())
+        waits(x)
+            .cmp(&waits(y))
+            .then_with(|| y.cost_ns().cmp(&x.cost_ns()))
             .then_with(|| order(x.kind).cmp(&order(y.kind)))
             .then_with(|| change(y).total_cmp(&change(x)))
             .then_with(|| x.name.cmp(&y.name))

@@ -32,6 +32,27 @@ impl<'a> Runs<'a> {
             }
             _ => false,
         });
+        // Recordings of one process each that state their ranks have these, in whatever order they come.
+        let stated: Vec<usize> = list
+            .iter()
+            .zip(&own)
+            .filter(|(_, processes)| processes.len() == 1)
+            .filter_map(|(run, _)| run.rank.map(|rank| rank as usize))
+            .collect();
+        let mut distinct = stated.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if list.len() > 1 && at_once && distinct.len() == list.len() {
+            let each = own.iter().zip(&stated);
+            let of_each = |(processes, rank): (&Vec<u32>, &usize)| {
+                processes.iter().map(|&p| (p, *rank)).collect()
+            };
+            return Self {
+                places: each.map(of_each).collect(),
+                ranks: distinct.last().map_or(0, |most| most + 1),
+                list: list.to_vec(),
+            };
+        }
         let mut before = 0;
         let mut places = Vec::with_capacity(list.len());
         let mut most = 0;

@@ -11,7 +11,7 @@ use trace_model::{SliceId, StrId};
 use crate::analysis::Options;
 use crate::compat::DivideBy;
 use crate::engine::{Engine, any, is_layer, is_wait, is_wrapper};
-use crate::num::{real, span};
+use crate::num::{real, row, span};
 use crate::phase::{family, without_numbers};
 use crate::timeline::{Kind, Timeline};
 
@@ -59,11 +59,12 @@ pub(crate) enum Steps {
     Calls(Vec<Vec<SliceId>>),
     /// From when to when they are, by process.
     Spans(Vec<Vec<Span>>),
-    /// Times at which steps begin, and the end of the last, of one process.
+    /// Times at which steps begin, and the end of the last, of one process; the thread that they are of, if it is known.
     Times {
         process: u32,
         starts: Vec<i64>,
         end: i64,
+        thread: Option<u32>,
     },
 }
 
@@ -304,6 +305,7 @@ fn by_rules(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Opt
                 process: crate::num::row(process),
                 starts,
                 end,
+                thread: Some(thread),
             },
         })
     })
@@ -407,8 +409,9 @@ fn by_sequence(timeline: &Timeline<'_>) -> Option<Found> {
             });
         }
     }
-    let found = calls.iter().filter_map(|list| repeats(list, 3));
-    let first = found.min_by_key(|f| f.starts.first().copied())?;
+    let each = calls.iter().enumerate();
+    let found = each.filter_map(|(thread, list)| Some((row(thread), repeats(list, 3)?)));
+    let (thread, first) = found.min_by_key(|f| f.1.starts.first().copied())?;
     Some(Found {
         method: Method::Sequence,
         engine: None,
@@ -417,6 +420,7 @@ fn by_sequence(timeline: &Timeline<'_>) -> Option<Found> {
             process: first.process,
             starts: first.starts,
             end: first.end,
+            thread: Some(thread),
         },
     })
 }
@@ -542,6 +546,7 @@ fn by_device(timeline: &Timeline<'_>) -> Option<Found> {
             process: place.0,
             starts,
             end,
+            thread: None,
         },
     })
 }
@@ -568,6 +573,7 @@ fn whole(timeline: &Timeline<'_>) -> Option<Found> {
             process,
             starts: vec![start],
             end,
+            thread: None,
         },
     })
 }

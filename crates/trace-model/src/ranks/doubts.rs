@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Recording;
+use super::{RankName, Recording};
 use crate::ids::Rank;
 
 /// A contradiction between what files state of their job, or when they were recorded.
@@ -27,6 +27,15 @@ pub enum RankDoubt {
         rank: Rank,
         /// The number of ranks of the job.
         world_size: u32,
+    },
+    /// The name of a file spells another rank than the file states, which counts.
+    NameDisagrees {
+        /// The file.
+        file: String,
+        /// The rank it states.
+        stated: Rank,
+        /// The number in its name.
+        named: Rank,
     },
     /// Files state different numbers of ranks.
     WorldSizes {
@@ -57,7 +66,9 @@ impl RankDoubt {
     /// Returns `true` if collectives must not be joined.
     pub fn excludes_a_join(&self) -> bool {
         match self {
-            Self::NotInWorld { .. } | Self::NameNotInWorld { .. } => false,
+            Self::NotInWorld { .. } | Self::NameNotInWorld { .. } | Self::NameDisagrees { .. } => {
+                false
+            }
             Self::WorldSizes { .. } => true,
             Self::Apart { gap_ns, .. } => *gap_ns >= OTHER_SESSION_NS,
         }
@@ -67,6 +78,7 @@ impl RankDoubt {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotInWorld { .. } | Self::NameNotInWorld { .. } => "rank_not_in_world",
+            Self::NameDisagrees { .. } => "name_disagrees",
             Self::WorldSizes { .. } => "world_sizes_differ",
             Self::Apart { .. } => "recordings_apart",
         }
@@ -91,6 +103,14 @@ impl fmt::Display for RankDoubt {
             } => write!(
                 f,
                 "{file} is called rank {rank}, which a job of {world_size} ranks does not have: the number is not taken for its rank"
+            ),
+            Self::NameDisagrees {
+                file,
+                stated,
+                named,
+            } => write!(
+                f,
+                "{file} states rank {stated}, which counts, and is called rank {named}"
             ),
             Self::WorldSizes { sizes } => {
                 write!(f, "files state different numbers of ranks (")?;
@@ -130,6 +150,7 @@ pub(super) fn of(files: &[Recording<'_>], named: &[Option<Rank>]) -> Vec<RankDou
             });
         }
     }
+    doubts.extend(files.iter().filter_map(misnamed));
     if let Some((&world_size, _)) = sizes.last_key_value() {
         let named = files
             .iter()
@@ -152,6 +173,18 @@ pub(super) fn of(files: &[Recording<'_>], named: &[Option<Rank>]) -> Vec<RankDou
     }
     doubts.extend(apart(files));
     doubts
+}
+
+/// Returns what speaks against the name of a file: a number after `rank` that is not the rank it states.
+pub fn misnamed(file: &Recording<'_>) -> Option<RankDoubt> {
+    let stated = file.stated?;
+    let name = file.name.rsplit(['/', '\\']).next().unwrap_or(file.name);
+    let named = Rank(RankName::of(name).rank()?);
+    (named != stated).then(|| RankDoubt::NameDisagrees {
+        file: file.name.to_owned(),
+        stated,
+        named,
+    })
 }
 
 /// The largest gap between recordings whose clocks count since 1970.
@@ -204,6 +237,12 @@ mod tests {
         let with = |rank, world, start| [file("a", 0, 8, DAY), file("b", rank, world, start)];
         assert!(codes(&with(1, 8, DAY)).is_empty());
         assert_eq!(codes(&with(9, 8, DAY)), ["rank_not_in_world"]);
+        let swapped = [
+            file("x/rank1.json", 0, 2, DAY),
+            file("x/rank0.json", 1, 2, DAY),
+        ];
+        assert_eq!(codes(&swapped), ["name_disagrees", "name_disagrees"]);
+        assert_eq!(assign(&swapped).unwrap().ranks, [Rank(0), Rank(1)]);
         assert_eq!(codes(&with(1, 16, DAY)), ["refused", "world_sizes_differ"]);
         assert!(codes(&with(1, 8, DAY + 9 * s)).is_empty());
         assert_eq!(codes(&with(1, 8, DAY + 30 * s)), ["recordings_apart"]);

@@ -180,6 +180,12 @@ impl RankName {
         self.rank.or(self.worker).or(first)
     }
 
+    /// Returns the number behind the word rank alone: not that of a worker, which may count within a host.
+    #[must_use]
+    pub fn rank(&self) -> Option<u32> {
+        self.rank
+    }
+
     /// Returns the places in each kind of parallelism that the name spells.
     #[must_use]
     pub fn places(&self) -> Vec<(&'static str, u32)> {

@@ -1,0 +1,199 @@
+//! Functions of the host that wait, by their names.
+
+/// What a function waits for while it does nothing itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Waiting {
+    /// Work on the device.
+    Device,
+    /// Something from outside: a request, a message, a queue, a lock, time to pass.
+    Input,
+    /// Another thread or process that works.
+    Peer,
+}
+
+/// Waits for the device, by the plain name.
+const DEVICE: [&str; 5] = [
+    "synchronize",
+    "synchronise",
+    "item",
+    "tolist",
+    "_local_scalar_dense",
+];
+
+/// Waits for something from outside. SGLang and vLLM take requests by the last five.
+const INPUT: [&str; 25] = [
+    "acquire",
+    "select",
+    "poll",
+    "ppoll",
+    "pselect",
+    "epoll",
+    "epoll_wait",
+    "epoll_pwait",
+    "kevent",
+    "sleep",
+    "nanosleep",
+    "clock_nanosleep",
+    "accept",
+    "recv",
+    "recv_into",
+    "recvfrom",
+    "recvmsg",
+    "recv_bytes",
+    "recv_json",
+    "recv_multipart",
+    "recv_pyobj",
+    "recv_requests",
+    "recv_reqs",
+    "get_requests",
+    "pull_requests",
+];
+
+/// Waits for another thread or process.
+const PEER: [&str; 7] = [
+    "wait",
+    "wait_for",
+    "wait_for_tokens",
+    "barrier",
+    "futex",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+];
+
+/// Functions that run others and wait between these: their own time is waiting, that of what they call is not.
+const LOOPS: [&str; 6] = [
+    "run_forever",
+    "_run_once",
+    "get_output",
+    "dequeue",
+    "_process_input_queue",
+    "process_input_sockets",
+];
+
+/// The name of a function without file, class, namespace and object: `acquire` of `threading.Lock.acquire`, `queue.py(12): get`
+/// gives `get`, `<built-in method poll of select.epoll object at 0x7f>` gives `poll`.
+fn plain(name: &str) -> &str {
+    for head in ["<built-in method ", "<built-in function "] {
+        if let Some(rest) = name.strip_prefix(head) {
+            return rest.split([' ', '>']).next().unwrap_or(rest);
+        }
+    }
+    let last = name.rsplit([' ', '.', '/', ':']).next().unwrap_or(name);
+    last.trim_end_matches("()").trim_end_matches('>')
+}
+
+/// Operators of tensors share names with system calls: `select`, `poll`.
+fn of_tensors(name: &str) -> bool {
+    name.starts_with("aten::")
+        || (name.starts_with("<built-in method ")
+            && (name.contains(" of Tensor") || name.contains(" of type object")))
+}
+
+impl Waiting {
+    /// Returns what a call waits for in all of its time, its callees included; `None` if it does not wait.
+    ///
+    /// Names are those of Python profilers (`file.py(12): function`, `<built-in method …>`), of probes (`Class.method`), of
+    /// operators (`aten::item`) and of the C library.
+    ///
+    /// ```
+    /// use trace_model::Waiting;
+    ///
+    /// let lock = "<built-in method acquire of _thread.lock object at 0x7f3a5c1b2d80>";
+    /// assert_eq!(Waiting::of_call(lock), Some(Waiting::Input));
+    /// assert_eq!(Waiting::of_call("queue.py(154): get"), Some(Waiting::Input));
+    /// assert_eq!(Waiting::of_call("cudaStreamSynchronize"), Some(Waiting::Device));
+    /// assert_eq!(Waiting::of_call("customer.find"), None);
+    /// ```
+    #[must_use]
+    pub fn of_call(name: &str) -> Option<Self> {
+        let lower = plain(name).to_ascii_lowercase();
+        let plain = lower.as_str();
+        let holder = || name.to_ascii_lowercase();
+        let is_queue = || plain == "get" && holder().contains("queue");
+        let is_future = || plain == "result" && name.contains("futures");
+        // Not that of texts and paths.
+        let is_join =
+            || plain == "join" && ["thread", "process"].iter().any(|of| holder().contains(of));
+        if DEVICE.contains(&plain) || plain.contains("synchronize") {
+            Some(Self::Device)
+        } else if of_tensors(name) {
+            None
+        } else if INPUT.contains(&plain) || is_queue() {
+            Some(Self::Input)
+        } else if PEER.contains(&plain)
+            || is_future()
+            || is_join()
+            || plain.ends_with("_wait")
+            || plain.starts_with("wait_")
+        {
+            Some(Self::Peer)
+        } else {
+            None
+        }
+    }
+
+    /// Returns what a function waits for in its own time, without its callees: that of [`Waiting::of_call`], or of a loop
+    /// that runs others in between.
+    #[must_use]
+    pub fn of_own_time(name: &str) -> Option<Self> {
+        Self::of_call(name).or_else(|| {
+            let lower = plain(name).to_ascii_lowercase();
+            match lower.as_str() {
+                "result" => Some(Self::Peer),
+                other => LOOPS.contains(&other).then_some(Self::Input),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_profilers_and_probes() {
+        use Waiting::{Device, Input, Peer};
+        for (name, want) in [
+            (
+                "<built-in method acquire of _thread.lock object at 0x7f>",
+                Some(Input),
+            ),
+            (
+                "<built-in method poll of select.epoll object at 0x7f>",
+                Some(Input),
+            ),
+            ("<built-in function sleep>", Some(Input)),
+            (
+                "<built-in method get of _queue.SimpleQueue object at 0x1>",
+                Some(Input),
+            ),
+            ("queue.get", Some(Input)),
+            ("time.sleep", Some(Input)),
+            ("multiprocessing/queues.py(103): get", Some(Input)),
+            ("zmq/sugar/socket.py(700): recv_multipart", Some(Input)),
+            ("Scheduler.recv_requests", Some(Input)),
+            ("threading.py(607): wait", Some(Peer)),
+            ("concurrent/futures/_base.py(428): result", Some(Peer)),
+            ("std::thread::join", Some(Peer)),
+            ("aten::item", Some(Device)),
+            ("torch/cuda/streams.py(222): synchronize", Some(Device)),
+            ("<built-in method get of dict object at 0x1>", None),
+            ("Scheduler.get_next_batch_to_run", None),
+            ("Scheduler.process_batch_result", None),
+            ("cudaMemcpyAsync", None),
+            ("<built-in method join of str object at 0x1>", None),
+            ("posixpath.py(71): join", None),
+            ("aten::select", None),
+            ("<built-in method select of type object at 0x1>", None),
+            ("", None),
+        ] {
+            assert_eq!(Waiting::of_call(name), want, "{name}");
+        }
+        // A loop waits in its own time only.
+        let name = "asyncio/base_events.py(590): run_forever";
+        assert_eq!(
+            (Waiting::of_call(name), Waiting::of_own_time(name)),
+            (None, Some(Input))
+        );
+    }
+}
