@@ -1,18 +1,34 @@
 //! How far each piece of GPU work is from the limit of its device.
 
+mod calls;
+mod capture;
 pub mod config;
+mod coverage;
 mod device;
 mod dtype;
 mod extensions;
+mod limit;
+mod marks;
 mod models;
 mod numbers;
 mod recorded;
 mod step_name;
+mod steps;
+mod views;
 
+pub use calls::{ARG_KEYS, Call, CallList, CallOptions, CaptureCounts, Kind, NO_OPERATOR};
+pub use coverage::{Coverage, Missing, Share};
 pub use device::{Device, DeviceProperties, Devices, PeakKey, Recognised};
 pub use dtype::{Dtype, Precision};
 pub use extensions::{ExtensionError, Knowledge, OperatorRows};
+pub use limit::{
+    Bound, DeviceOptions, LAUNCH_US, Limit, NoSuchDevice, Peak, Peaks, RecordedDevice,
+    RecordedDevices,
+};
+pub use marks::Mark;
 pub use models::Models;
 pub use numbers::{Answer, Basis, Numbers, UnitKind, Unknown};
 pub use recorded::{CollectiveSizes, Context, Recorded};
 pub use step_name::{Lengths, Phase, Requests, Sums, captured_size};
+pub use steps::{Needs, StepRow, steps};
+pub use views::{By, Origin, Row, Rows, Sort, rows};

@@ -88,6 +88,8 @@ pub struct Numbers {
     pub weight_bytes: u128,
     /// Bytes that are keys and values of attention.
     pub kv_bytes: u128,
+    /// Rows of a matrix product, with padding.
+    pub rows: Option<u128>,
     /// What is assumed, or noteworthy.
     pub note: String,
     /// The link bytes go to or from the host.
@@ -131,6 +133,7 @@ impl Numbers {
             basis: Basis::Exact,
             weight_bytes: 0,
             kv_bytes: 0,
+            rows: None,
             note: String::new(),
             to_host: false,
         }

@@ -112,15 +112,6 @@ impl Tensor<'_> {
     }
 }
 
-/// A tensor whose type does not matter.
-pub(crate) fn untyped<'a>(dims: &'a [i64], strides: Option<&'a [i64]>) -> Tensor<'a> {
-    Tensor {
-        dims,
-        strides,
-        dtype: Dtype::UInt8,
-    }
-}
-
 /// A length; those of stored tensors are not negative.
 pub(crate) fn size(length: i64) -> u128 {
     u128::try_from(length).unwrap_or(0)
@@ -229,19 +220,12 @@ impl Recorded {
         (0..self.len()).filter_map(|at| Some((at, self.tensor(at)?)))
     }
 
-    /// Sizes and strides of a list of tensors.
-    pub(crate) fn list(&self, at: usize) -> Option<impl Iterator<Item = (&[i64], Option<&[i64]>)>> {
-        let Dims::List(all) = self.dims.get(at)? else {
-            return None;
-        };
-        let strides = self.strides.as_ref().and_then(|s| match s.get(at)? {
-            Dims::List(list) => Some(list),
+    /// Sizes of a list of tensors.
+    pub(crate) fn list(&self, at: usize) -> Option<impl Iterator<Item = &[i64]>> {
+        match self.dims.get(at)? {
+            Dims::List(all) => Some(all.iter().map(Vec::as_slice)),
             _ => None,
-        });
-        Some(all.iter().enumerate().map(move |(i, dims)| {
-            let strides = strides.and_then(|list| list.get(i)).map(Vec::as_slice);
-            (dims.as_slice(), strides)
-        }))
+        }
     }
 
     /// Returns `true` if argument `at` has sizes but is of no known type, or sizes that are none.

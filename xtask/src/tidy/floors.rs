@@ -47,7 +47,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("gpu-time", &["trace-model", "rank-align", "report"]),
     ("critical-path", &["gpu-time", "trace-model"]),
-    ("roofline", &["gpu-time", "trace-model", "report"]),
+    (
+        "roofline",
+        &["gpu-time", "launch-stacks", "trace-model", "report"],
+    ),
     ("perf-compare", &["byte-source", "report", "trace-model"]),
     ("launch-stacks", &["trace-model", "rank-align"]),
     ("charts", &["report"]),

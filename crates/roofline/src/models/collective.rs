@@ -4,6 +4,8 @@
 //! all-reduce and (n−1)/n·S in an all-gather, reduce-scatter or all-to-all (Patarasuk and Yuan, Bandwidth optimal all-reduce
 //! algorithms, 2009); with addition in the switch (n+1)/n·S.
 
+use trace_model::kernel::collective::CollectiveOp;
+
 use crate::dtype::Dtype;
 use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
 use crate::recorded::{CollectiveSizes, Context, Recorded, times};
@@ -13,18 +15,12 @@ fn sent(name: &str, n: u128, s: u128) -> u128 {
     if n <= 1 {
         return 0;
     }
-    let name: String = name
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect::<String>()
-        .to_ascii_lowercase();
-    let is = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    if is(&["allreduce"]) {
-        times(times(s, 2), n - 1) / n
-    } else if is(&["allgather", "reducescatter", "alltoall"]) {
-        times(s, n - 1) / n
-    } else {
-        s
+    match CollectiveOp::from_name(name) {
+        Some(CollectiveOp::AllReduce) => times(times(s, 2), n - 1) / n,
+        Some(CollectiveOp::AllGather | CollectiveOp::ReduceScatter | CollectiveOp::AllToAll) => {
+            times(s, n - 1) / n
+        }
+        _ => s,
     }
 }
 

@@ -6,8 +6,8 @@ use crate::recorded::{Context, Recorded, times};
 
 /// What a kernel of this name is, if it is one of the compiler: pointwise, or one of two forms of reductions.
 pub(super) fn find(name: &str) -> Option<&'static Model> {
-    static POINTWISE: Model = Model::Function(pointwise);
-    static REDUCTION: Model = Model::Function(reduction);
+    static POINTWISE: Model = Model::Function("fused", pointwise);
+    static REDUCTION: Model = Model::Function("fused", reduction);
     let is = |prefix: &str| name.starts_with(prefix);
     if is("triton_poi_") {
         return Some(&POINTWISE);

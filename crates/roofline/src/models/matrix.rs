@@ -85,11 +85,10 @@ fn product(
     precision: Precision,
 ) -> Numbers {
     let operands = a.read().saturating_add(b.read()).saturating_add(more);
-    Numbers::matrix(
-        precision,
-        sizes.flops(),
-        operands.saturating_add(sizes.result(out)),
-    )
+    let bytes = operands.saturating_add(sizes.result(out));
+    let mut numbers = Numbers::matrix(precision, sizes.flops(), bytes);
+    numbers.rows = Some(sizes.m);
+    numbers
 }
 
 fn plain(

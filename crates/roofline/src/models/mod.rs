@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use collective::numbers as collective_numbers;
 pub(crate) use experts::{scaled, touched};
-pub use roles::Roles;
+use roles::Roles;
 
 use crate::dtype::{Dtype, Precision};
 use crate::extensions::{ExtensionError, OperatorRow, OperatorRows};
@@ -39,7 +39,8 @@ pub(crate) enum Model {
     Roles(Roles),
     Pointwise(pointwise::Pointwise),
     Reduction(reduction::Reduction),
-    Function(Function),
+    /// A function of this crate, with its name in the table.
+    Function(&'static str, Function),
     /// As another operator, with arguments of these places.
     Like(Box<Model>, Vec<usize>),
     /// Known to have no numbers.
@@ -204,7 +205,7 @@ impl Models {
         let name = row.model.as_deref().unwrap_or("");
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let found = found.ok_or_else(|| bad(format!("there is no model {name:?}")))?;
-        Ok(Model::Function(found.1))
+        Ok(Model::Function(found.0, found.1))
     }
 
     /// The model of the operator `name`.
@@ -218,8 +219,49 @@ impl Models {
         // A profiling patch numbers the operators that it wraps around others.
         let wrapped = name.strip_prefix("sglang_profiler::")?;
         let stem = wrapped.trim_end_matches(|c: char| c.is_ascii_digit());
-        let stem = stem.strip_suffix('_').filter(|s| s.len() < wrapped.len())?;
+        let stem = stem.strip_suffix('_').filter(|_| stem.len() < wrapped.len())?;
         self.by_name.get(&format!("sglang_profiler::{stem}"))
+    }
+
+    /// The place of an argument of the operator `name` by the function that knows it.
+    fn place_of(&self, name: &str, places: &[(&str, usize)]) -> Option<usize> {
+        let place = |function: &str| {
+            let found = places.iter().find(|(known, _)| *known == function);
+            found.map(|(_, at)| *at)
+        };
+        match self.find(name)? {
+            Model::Function(function, _) => place(function),
+            Model::Like(inner, own) => match &**inner {
+                Model::Function(function, _) if own.is_empty() => place(function),
+                Model::Function(function, _) => own.get(place(function)?).copied(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The place of the argument that is the KV cache, if the operator `name` writes into it.
+    pub(crate) fn cache_argument(&self, name: &str) -> Option<usize> {
+        self.place_of(name, &[("cache_write", 2), ("cache_write_mla", 2)])
+    }
+
+    /// The place of the queries, if the operator `name` is attention over a cache.
+    pub(crate) fn query_argument(&self, name: &str) -> Option<usize> {
+        let places = [
+            ("vllm_unified", 0),
+            ("vllm_mla", 0),
+            ("paged_v1", 1),
+            ("paged_v2", 4),
+            ("aiter_prefill", 0),
+            ("aiter_ragged", 2),
+            ("flash3", 0),
+        ];
+        self.place_of(name, &places)
+    }
+
+    /// The place of the logits of a router over all experts, if the operator `name` is a layer of experts.
+    pub(crate) fn router_argument(&self, name: &str) -> Option<usize> {
+        self.place_of(name, &[("whole_experts", 1)])
     }
 
     /// Returns `true` if the operator `name` has a model.
@@ -249,10 +291,7 @@ impl Models {
         let model = self.find(name);
         let model = model.ok_or_else(|| Unknown::new(Unknown::NO_MODEL))?;
         if !recorded.has_shapes() && !is_collective(name) {
-            return Err(Unknown::new(match model {
-                Model::Without(reason) => reason,
-                _ => Unknown::NO_SHAPES,
-            }));
+            return Err(Unknown::new(Unknown::NO_SHAPES));
         }
         let numbers = apply(model, recorded, context)?;
         let all = [numbers.flops.unwrap_or(0), numbers.bytes];
@@ -273,7 +312,7 @@ fn apply(model: &Model, recorded: &Recorded, context: &Context<'_>) -> Answer {
         Model::Roles(roles) => roles.numbers(recorded),
         Model::Pointwise(pointwise) => pointwise.numbers(recorded),
         Model::Reduction(reduction) => reduction.numbers(recorded),
-        Model::Function(function) => function(recorded, context),
+        Model::Function(_, function) => function(recorded, context),
         Model::Like(model, places) if places.is_empty() => apply(model, recorded, context),
         Model::Like(model, places) => apply(model, &recorded.reordered(places), context),
         Model::Without(reason) => Err(Unknown::new(reason)),

@@ -1,5 +1,7 @@
 //! Operators that move data, and running sums.
 
+use trace_model::kernel::CopyDirection;
+
 use crate::dtype::{Category, Dtype};
 use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
 use crate::recorded::{Context, Recorded, product, size, times};
@@ -19,7 +21,10 @@ pub(super) fn cumsum(recorded: &Recorded, _: &Context<'_>) -> Answer {
 pub(super) fn copy(recorded: &Recorded, context: &Context<'_>) -> Answer {
     let (to, from) = (recorded.need(0)?, recorded.need(1)?);
     if context.is_host_copy {
-        let is_upload = context.kernels.iter().any(|name| name.contains("HtoD"));
+        let is_upload = context
+            .kernels
+            .iter()
+            .any(|name| CopyDirection::of_name(name) == CopyDirection::HostToDevice);
         return Ok(Numbers::host_copy(match is_upload {
             true => to.written(),
             false => from.read(),
@@ -94,16 +99,11 @@ pub(super) fn cat(recorded: &Recorded, context: &Context<'_>) -> Answer {
             _ => Unknown::unexpected(),
         });
     };
-    let (mut distinct, mut all) = (0_u128, 0_u128);
-    for (dims, strides) in list {
-        let tensor = crate::recorded::untyped(dims, strides);
-        distinct = distinct.saturating_add(tensor.distinct());
-        all = all.saturating_add(tensor.elements());
-    }
+    let all = list.fold(0, |all: u128, dims| all.saturating_add(product(dims)));
     let element = context.kernels.iter().find_map(|name| element_size(name));
     let element = element
         .ok_or_else(|| Unknown::new("the element type of a list of tensors is not recorded"))?;
-    Ok(Numbers::moved(times(distinct.saturating_add(all), element)))
+    Ok(Numbers::moved(times(times(all, 2), element)))
 }
 
 /// The size in `CatArrayBatchedCopy<…OpaqueType<4u>`.

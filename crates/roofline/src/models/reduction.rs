@@ -73,15 +73,15 @@ impl Reduction {
                 .map_err(|text| Unknown::new(&text))?
                 .numbers(recorded);
         }
-        let dtype = self.result_type(recorded, x.dtype);
         let flops = times(x.elements(), self.flops_each);
         if !recorded.has_concrete() {
             let low = x.read();
-            let high = low.saturating_add(times(x.elements(), dtype.size()));
+            let high = low.saturating_add(x.written());
             return Ok(Numbers::exact(UnitKind::Vector, flops, low)
                 .between(low, Some(high))
                 .basis(Basis::Bound, "what is reduced is not recorded"));
         }
+        let dtype = self.result_type(recorded, x.dtype);
         let dimensions = self.dimensions(recorded);
         let mut kept = 1_u128;
         let mut reduced = vec![dimensions.is_empty(); x.rank()];

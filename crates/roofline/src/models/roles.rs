@@ -14,7 +14,7 @@ enum Role {
 
 /// Roles of the arguments, and operations per element of one of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Roles {
+pub(crate) struct Roles {
     roles: Vec<Role>,
     flops_per_element: u128,
     of: usize,
@@ -25,7 +25,7 @@ impl Roles {
     ///
     /// # Errors
     /// What is wrong, and what was expected.
-    pub fn parse(
+    pub(crate) fn parse(
         text: &str,
         flops_per_element: Option<u64>,
         of: Option<usize>,
