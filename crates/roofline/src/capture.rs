@@ -37,7 +37,8 @@ pub(crate) struct Captures {
 #[derive(Clone, Debug)]
 enum Found {
     Equal(Vec<usize>),
-    Nearly(usize, Vec<(usize, usize)>),
+    /// Captures that have equally much in common with it, each with the pairs of places.
+    Nearly(Vec<(usize, Vec<(usize, usize)>)>),
     Nothing,
 }
 
@@ -105,14 +106,17 @@ impl Captures {
                     launches: launches.map(|launch| Some(*launch)).collect(),
                 })
             }
-            Found::Nearly(capture, pairs) => {
-                let own = &self.all.get(*capture)?.launches;
+            Found::Nearly(fitting) => {
+                let all: Vec<usize> = fitting.iter().map(|(at, _)| *at).collect();
+                let best = self.best(&all, tokens)?;
+                let (_, pairs) = fitting.iter().find(|(at, _)| *at == best)?;
+                let own = &self.all.get(best)?.launches;
                 let mut launches = vec![None; names.len()];
                 for (replayed, captured) in pairs {
                     launches[*replayed] = own.get(*captured).copied();
                 }
                 Some(Joined {
-                    capture: *capture,
+                    capture: best,
                     launches,
                 })
             }
@@ -163,16 +167,24 @@ impl Captures {
             return Found::Equal(unnamed);
         }
         let names: Vec<Option<&str>> = names.iter().copied().map(Some).collect();
-        let mut best: Option<(usize, Vec<(usize, usize)>)> = None;
+        let mut best: Vec<(usize, Vec<(usize, usize)>)> = Vec::new();
+        let mut most = 1;
         for (at, capture) in self.all.iter().enumerate() {
             let captured: Vec<Option<&str>> = capture.names.iter().map(Option::as_deref).collect();
             let pairs = longest_common(&names, &captured);
             let enough = pairs.len() * NEARLY.1 >= names.len() * NEARLY.0;
-            let better = best.as_ref().is_none_or(|(_, known)| pairs.len() > known.len());
-            if enough && better && !pairs.is_empty() {
-                best = Some((at, pairs));
+            if !enough || pairs.len() < most {
+                continue;
             }
+            if pairs.len() > most {
+                best.clear();
+            }
+            most = pairs.len();
+            best.push((at, pairs));
         }
-        best.map_or(Found::Nothing, |(at, pairs)| Found::Nearly(at, pairs))
+        match best.is_empty() {
+            true => Found::Nothing,
+            false => Found::Nearly(best),
+        }
     }
 }

@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-use crate::models::{scaled, touched};
+use crate::limit::real;
+use crate::models::touched;
 use crate::recorded::times;
 
 /// Bits that one stored weight takes, as a fraction: block scales make it no integer.
@@ -52,18 +53,33 @@ pub struct Experts {
 impl Experts {
     /// Bytes of weights that `tokens` tokens read of `experts` experts: at least, on average, at most.
     pub(crate) fn read(&self, experts: u128, tokens: u128) -> (u128, u128, u128) {
+        let (low, mean, high) = self.read_exactly(experts, tokens);
+        (low, rounded(mean), high)
+    }
+
+    /// The same; the mean is no integer.
+    fn read_exactly(&self, experts: u128, tokens: u128) -> (u128, f64, u128) {
         let of = |n: u128| self.bits.bytes(times(n, self.values_each));
         if tokens == 0 || experts == 0 {
-            return (0, 0, 0);
+            return (0, 0.0, 0);
         }
-        #[expect(clippy::cast_precision_loss, reason = "numbers of experts are small")]
-        let share = touched(experts, self.k, tokens) / experts as f64;
+        let share = touched(experts, self.k, tokens) / real(experts);
         (
             of(experts.min(self.k)),
-            scaled(of(experts), share),
+            real(of(experts)) * share,
             of(experts.min(times(tokens, self.k))),
         )
     }
+}
+
+/// The nearest integer of a number of bytes, of two equally near ones the even one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate that is not negative"
+)]
+pub(crate) fn rounded(bytes: f64) -> u128 {
+    bytes.round_ties_even() as u128
 }
 
 /// Error in a configuration.
@@ -342,7 +358,8 @@ impl Config {
         let mlp = 3 * self.hidden * (self.inner / tp);
         let head = self.hidden * self.vocabulary.div_ceil(tp);
         let shared = self.shared_experts * 3 * self.hidden * (self.expert_inner / tp);
-        let (mut low, mut mean, mut high) = (0_u128, 0_u128, 0_u128);
+        let (mut low, mut mean, mut high) = (0_u128, 0.0_f64, 0_u128);
+        let mut plain_all = 0_u128;
         let (mut per_token, mut kv, mut pairs_flops) = (0_u128, 0_u128, 0_u128);
         for layer in 0..self.layers {
             let mut linear = attention;
@@ -357,7 +374,7 @@ impl Config {
                     linear += shared;
                     let router = self.hidden * self.experts;
                     plain += Bits::PLAIN.bytes(router);
-                    let read = experts.read(self.experts, tokens);
+                    let read = experts.read_exactly(self.experts, tokens);
                     low += read.0;
                     mean += read.1;
                     high += read.2;
@@ -366,8 +383,7 @@ impl Config {
             };
             // Two norms of 16 bits.
             plain += 4 * self.hidden;
-            let bytes = self.storage.linear.bytes(linear) + plain;
-            (low, mean, high) = (low + bytes, mean + bytes, high + bytes);
+            plain_all += self.storage.linear.bytes(linear) + plain;
             let (keys, pairs) = self.seen(layer, requests);
             let heads = self.heads / tp;
             let (d_both, d_cache) = match &self.latent {
@@ -383,7 +399,7 @@ impl Config {
             kv += times(keys, d_cache * cache_bytes);
             pairs_flops += times(times(2 * heads, pairs), d_both);
         }
-        let end = Bits::PLAIN.bytes(head) + 2 * self.hidden;
+        let rest = plain_all + Bits::PLAIN.bytes(head) + 2 * self.hidden;
         let allreduce = match tp {
             1 => 0,
             _ => times(2 * self.layers * self.hidden * 2, tokens),
@@ -391,9 +407,9 @@ impl Config {
         Forward {
             tokens,
             requests: count,
-            weight_bytes: mean + end,
-            weight_bytes_low: low + end,
-            weight_bytes_high: high + end,
+            weight_bytes: rounded(mean) + rest,
+            weight_bytes_low: low + rest,
+            weight_bytes_high: high + rest,
             kv_bytes: kv,
             linear_flops: times(2 * per_token, tokens) + times(2 * head, count),
             attention_flops: pairs_flops,

@@ -276,8 +276,17 @@ impl RecordedDevices {
                 known: known.iter().map(Device::key).collect::<Vec<_>>().join(" "),
             })?),
         };
+        // Agents of ROCm are numbered with the processors of the host, so that the numbers of kernels are not those of the
+        // properties; where all devices are alike that does not matter.
+        let first = properties.first();
+        let alike = first.filter(|first| {
+            let same = |device: &DeviceProperties| {
+                (&device.name, device.sms, device.memory) == (&first.name, first.sms, first.memory)
+            };
+            properties.iter().all(same)
+        });
         let all = ids.iter().map(|id| {
-            let own = properties.iter().find(|device| device.id == *id);
+            let own = properties.iter().find(|device| device.id == *id).or(alike);
             let found = own.and_then(|own| known.recognise(own));
             let (device, share, how) = match (chosen, own, found) {
                 (Some(device), _, _) => (Some(device), None, "chosen by the caller".to_owned()),

@@ -162,9 +162,9 @@ impl Paged {
             }
         };
         if let Some(window) = self.window.or(context.window) {
-            note = format!("window of {} keys", window.saturating_add(1));
             if basis == Basis::Annotation {
                 basis = Basis::Estimate;
+                note = format!("window of {} keys", window.saturating_add(1));
                 all = all.min(times(tokens, window.saturating_add(1)));
                 let requests = lengths.and_then(|l| l.requests());
                 if let Some(requests) = requests {
@@ -173,7 +173,6 @@ impl Paged {
             } else {
                 // A longer prompt may have its first tokens outside; each token sees itself.
                 all = tokens;
-                note.push_str("; keys of earlier steps are not recorded");
             }
         }
         let d_cache = match self.latent {

@@ -3,33 +3,20 @@
 //! Which experts are drawn is not recorded. Of M tokens at least min(E, k) and at most min(E, M·k) are touched; the mean of
 //! uniform independent draws is E·(1 − (1 − k/E)^M). Real routing is less even, so the mean is likely too high for few tokens.
 
+use crate::config::rounded;
 use crate::dtype::Precision;
+use crate::limit::real;
 use crate::numbers::{Answer, Basis, Numbers, Unknown};
 use crate::recorded::{Context, Recorded, times};
 
 /// Mean number of experts that M uniform draws of k out of E touch.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "numbers of experts and tokens are below 2^52"
-)]
 pub(crate) fn touched(experts: u128, k: u128, tokens: u128) -> f64 {
     if experts == 0 {
         return 0.0;
     }
-    let missed = 1.0 - (k.min(experts) as f64) / (experts as f64);
+    let missed = 1.0 - real(k.min(experts)) / real(experts);
     let tokens = i32::try_from(tokens).unwrap_or(i32::MAX);
-    (experts as f64) * (1.0 - missed.powi(tokens))
-}
-
-/// A share of an integer, rounded to the nearest one.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "an estimate of bytes below 2^53, which is not negative"
-)]
-pub(crate) fn scaled(bytes: u128, by: f64) -> u128 {
-    (bytes as f64 * by).round() as u128
+    real(experts) * (1.0 - missed.powi(tokens))
 }
 
 /// What the experts of a layer are: how many, of how many bytes each.
@@ -48,7 +35,7 @@ impl Weights {
         }
         (
             at(self.experts.min(self.k)),
-            scaled(self.bytes_each, touched(self.experts, self.k, tokens)),
+            rounded(real(self.bytes_each) * touched(self.experts, self.k, tokens)),
             at(self.experts.min(times(tokens, self.k))),
         )
     }

@@ -22,7 +22,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 pub(crate) use collective::numbers as collective_numbers;
-pub(crate) use experts::{scaled, touched};
+pub(crate) use experts::touched;
 use roles::Roles;
 
 use crate::dtype::{Dtype, Precision};

@@ -94,9 +94,10 @@ pub(super) fn upsample(recorded: &Recorded, _: &Context<'_>) -> Answer {
 /// `aten::cat`: list of tensors, dimension. The type is not recorded; the size of an element is in the name of the kernel.
 pub(super) fn cat(recorded: &Recorded, context: &Context<'_>) -> Answer {
     let Some(list) = recorded.list(0) else {
-        return Err(match recorded.type_name(0) {
-            "TensorList" => Unknown::new("shapes of a list of tensors are not recorded"),
-            _ => Unknown::unexpected(),
+        let has_list = (0..recorded.len()).any(|at| recorded.type_name(at) == "TensorList");
+        return Err(match has_list {
+            true => Unknown::new("shapes of a list of tensors are not recorded"),
+            false => Unknown::unexpected(),
         });
     };
     let all = list.fold(0, |all: u128, dims| all.saturating_add(product(dims)));
