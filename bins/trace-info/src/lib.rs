@@ -16,6 +16,9 @@ mod memory;
 mod overview;
 mod part;
 mod render;
+mod roofline;
+mod roofline_figure;
+mod roofline_text;
 mod summary;
 mod tables;
 
@@ -53,5 +56,6 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Some(Command::Comm(args)) => comm::run(&args),
         Some(Command::Diff(args)) => diff::run(&args),
         Some(Command::CriticalPath(args)) => critical_path::run(&args),
+        Some(Command::Roofline(args)) => roofline::run(&args),
     }
 }

@@ -148,6 +148,8 @@ pub struct CallList {
     pub captures: CaptureCounts,
     /// Ranks of tensor parallelism that were used with the configuration.
     pub tp: Option<u128>,
+    /// Bytes of a value in the KV cache, where a write into it is recorded.
+    pub cache_bytes: Option<u128>,
 }
 
 /// One recording and the columns of arguments that are read.
@@ -447,7 +449,10 @@ impl<'t> Builder<'_, '_, 't> {
             });
         }
         let [matched, nearly, unmatched] = self.captures.counts;
+        let cache = writes.0.values().chain(writes.1.values()).flatten();
+        let cache_bytes = cache.map(|(_, dtype)| dtype.size()).max();
         Ok(CallList {
+            cache_bytes,
             calls,
             kinds: kinds.all,
             steps: self.marks.all,

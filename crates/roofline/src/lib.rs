@@ -1,5 +1,6 @@
 //! How far each piece of GPU work is from the limit of its device.
 
+mod analysis;
 mod calls;
 mod capture;
 pub mod config;
@@ -7,6 +8,8 @@ mod coverage;
 mod device;
 mod dtype;
 mod extensions;
+mod json;
+mod ladder;
 mod limit;
 mod marks;
 mod models;
@@ -14,13 +17,17 @@ mod numbers;
 mod recorded;
 mod step_name;
 mod steps;
+pub mod tables;
 mod views;
 
+pub use analysis::{Analysis, Error, Options, analyse};
 pub use calls::{ARG_KEYS, Call, CallList, CallOptions, CaptureCounts, Kind, NO_OPERATOR};
 pub use coverage::{Coverage, Missing, Share};
 pub use device::{Device, DeviceProperties, Devices, PeakKey, Recognised};
 pub use dtype::{Dtype, Precision};
 pub use extensions::{ExtensionError, Knowledge, OperatorRows};
+pub use json::{document, model_document};
+pub use ladder::Rung;
 pub use limit::{
     Bound, DeviceOptions, LAUNCH_US, Limit, NoSuchDevice, Peak, Peaks, RecordedDevice,
     RecordedDevices,
