@@ -10,9 +10,11 @@ mod document;
 mod empty;
 mod gpu;
 mod idle;
+mod kernel_details;
 mod kernels;
 mod launch;
 mod memory;
+mod ops;
 mod overview;
 mod part;
 mod render;
@@ -57,5 +59,6 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Some(Command::Diff(args)) => diff::run(&args),
         Some(Command::CriticalPath(args)) => critical_path::run(&args),
         Some(Command::Roofline(args)) => roofline::run(&args),
+        Some(Command::Ops(args)) => ops::run(&args),
     }
 }

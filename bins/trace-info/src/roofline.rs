@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use byte_source::output::AtomicFile;
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, VerbosityArgs};
 use gpu_time::{GpuWork, Note, Split, StepRule};
@@ -432,7 +431,7 @@ fn captures(args: &RooflineArgs, verbosity: VerbosityArgs) -> anyhow::Result<Vec
 }
 
 /// Is the call in the part of the trace that is asked for? A window has the calls that begin in it.
-fn wants(how: &Split, call: &Call) -> bool {
+pub(crate) fn wants(how: &Split, call: &Call) -> bool {
     let is_in = |range: trace_model::TimeRange, ns: i64| {
         range.start.nanos() <= ns && ns < range.end.nanos()
     };

@@ -168,16 +168,10 @@ fn peaks_line(device: &RecordedDevice) -> String {
     }
 }
 
-/// A name that fits a row.
+/// The name of a kernel or an operator, so short that it fits a row.
 fn short(name: &str) -> String {
-    let name = display_names([name]).remove(0);
-    match name.chars().count() > LONGEST {
-        true => {
-            let cut: String = name.chars().take(LONGEST - 1).collect();
-            format!("{cut}…")
-        }
-        false => name,
-    }
+    let shown = display_names([name]);
+    cut(shown.get(name).map_or(name, String::as_str))
 }
 
 /// The ladder of the median step of each phase.

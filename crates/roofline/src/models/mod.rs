@@ -264,6 +264,13 @@ impl Models {
         self.place_of(name, &[("whole_experts", 1)])
     }
 
+    /// The names of all operators with a model, in order; kernels of PyTorch's compiler are known by their prefixes.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Returns `true` if the operator `name` has a model.
     pub fn knows(&self, name: &str) -> bool {
         self.find(name).is_some()
