@@ -74,7 +74,11 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             }
             document.notes(&answer.notes);
             let top = args.top.unwrap_or(20);
-            let title = format!("{} of {} rows", top.min(answer.rows.len()), answer.rows.len());
+            let title = format!(
+                "{} of {} rows",
+                top.min(answer.rows.len()),
+                answer.rows.len()
+            );
             document.table(&title, details_table(&[("", &answer.rows)], top)?);
         }
     }

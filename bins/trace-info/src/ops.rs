@@ -4,9 +4,7 @@ use clap::{Args, ValueEnum};
 use cli::Outcome;
 use gpu_time::{ARG_KEYS, GpuWork, Note};
 use report::{Column, SchemaVersion, Table, Unit};
-use roofline::{
-    CopyRow, Knowledge, OPS_KEYS, OpRow, OpSort, copies, copies_table, ops, ops_table,
-};
+use roofline::{CopyRow, Knowledge, OPS_KEYS, OpRow, OpSort, copies, copies_table, ops, ops_table};
 use trace_input::only_args;
 
 use crate::args::{ReportArgs, ReportFormat};
@@ -130,8 +128,7 @@ pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
     )?;
     let mut document = Document::new(VERSION);
     let all = each.results.iter();
-    let tables: Vec<(&str, &[OpRow])> =
-        all.clone().map(|a| (a.label.as_str(), &*a.ops)).collect();
+    let tables: Vec<(&str, &[OpRow])> = all.clone().map(|a| (a.label.as_str(), &*a.ops)).collect();
     document.tables.push(ops_table(
         &tables,
         by_shape,
@@ -208,10 +205,7 @@ fn shown(rows: &[OpRow], by_shape: bool) -> anyhow::Result<Table> {
             row.total_ns.into(),
         ]);
         if has_gpu {
-            cells.extend([
-                report::Cell::from(row.self_gpu_ns),
-                row.total_gpu_ns.into(),
-            ]);
+            cells.extend([report::Cell::from(row.self_gpu_ns), row.total_gpu_ns.into()]);
         }
         if has_cpu_bytes {
             cells.push(row.total_cpu_bytes.into());

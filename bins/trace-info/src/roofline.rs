@@ -398,11 +398,7 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-fn main_table(
-    args: &RooflineArgs,
-    all: &[(&str, &Analysis)],
-    top: usize,
-) -> anyhow::Result<Table> {
+fn main_table(args: &RooflineArgs, all: &[(&str, &Analysis)], top: usize) -> anyhow::Result<Table> {
     Ok(match args.by {
         ByName::Call => tables::calls(all, top)?,
         ByName::Step => tables::steps(all)?,
@@ -435,7 +431,10 @@ pub(crate) fn wants(how: &Split, call: &Call) -> bool {
     let is_in = |range: trace_model::TimeRange, ns: i64| {
         range.start.nanos() <= ns && ns < range.end.nanos()
     };
-    if how.window.is_some_and(|window| !is_in(window, call.start_ns)) {
+    if how
+        .window
+        .is_some_and(|window| !is_in(window, call.start_ns))
+    {
         return false;
     }
     let Some(steps) = &how.steps else {
@@ -492,7 +491,9 @@ fn forward_table(needs: &Forward) -> anyhow::Result<Table> {
 fn list_devices(args: &RooflineArgs, known: &Known) -> anyhow::Result<Outcome> {
     let to = Destination::open(&args.report)?;
     let mut columns = vec![Column::text("key"), Column::text("name")];
-    let keys: Vec<PeakKey> = PeakKey::all().filter(|key| *key != PeakKey::Launch).collect();
+    let keys: Vec<PeakKey> = PeakKey::all()
+        .filter(|key| *key != PeakKey::Launch)
+        .collect();
     columns.extend(keys.iter().map(|key| Column::real(key.name())));
     columns.extend([
         Column::uint("sms"),

@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use byte_source::output::AtomicFile;
+use charts::Svg;
 use charts::html::{Page, Section};
 use charts::plot::{Axis, LinePlot, Mark, Series};
-use charts::Svg;
 use report::Unit;
 use roofline::{Analysis, PeakKey, Precision, UnitKind, tables};
 
@@ -58,7 +58,10 @@ pub(crate) fn write(figure: FigureFile, all: &[(&str, &Analysis)]) -> anyhow::Re
             let table = tables::calls(&[(*label, *analysis)], ROWS)?;
             let section = Section::new((*label).to_owned())
                 .text(&roofline_text::coverage(analysis))
-                .figure(&draw(label, analysis), "Each dot is an operator with its shapes")
+                .figure(
+                    &draw(label, analysis),
+                    "Each dot is an operator with its shapes",
+                )
                 .table_head(&table, ROWS, analysis.calls.rows.len());
             page = page.section(section);
         }
@@ -136,11 +139,8 @@ fn draw(label: &str, analysis: &Analysis) -> Svg {
     }
     if !others.is_empty() {
         let points = others.into_iter().flat_map(|(_, _, points)| points);
-        plot.series.push(Series::new(
-            "other operators",
-            Mark::Dots,
-            points.collect(),
-        ));
+        plot.series
+            .push(Series::new("other operators", Mark::Dots, points.collect()));
     }
     plot.draw()
 }

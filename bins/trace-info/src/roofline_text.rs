@@ -51,7 +51,11 @@ pub(crate) fn coverage(analysis: &Analysis) -> String {
     }
     match (analysis.pct(), analysis.devices.get(analysis.main_device)) {
         (Some(pct), Some(device)) => {
-            let at_least = if is_bounded(coverage) { "at least " } else { "" };
+            let at_least = if is_bounded(coverage) {
+                "at least "
+            } else {
+                ""
+            };
             text.push_str(&format!(
                 "; it runs at {at_least}{} of the limit of {}",
                 human::percent(pct),
@@ -100,8 +104,11 @@ pub(crate) fn write(
         document.line(
             "captures",
             format!(
-                "{} captures: {} replays match one, {} nearly, {} none",
-                human::count(captures.captures),
+                "{}: {} replays match one, {} nearly, {} none",
+                match captures.captures {
+                    1 => "1 capture".to_owned(),
+                    n => format!("{} captures", human::count(n)),
+                },
                 human::count(captures.matched),
                 human::count(captures.nearly),
                 human::count(captures.unmatched)
@@ -121,6 +128,9 @@ pub(crate) fn write(
         document.line("no numbers", text);
     }
     ladders(document, analysis);
+    if let Some(text) = largest_gain(analysis) {
+        document.line("gain", text);
+    }
     match args.by {
         ByName::Step => {
             let top = args.top.unwrap_or(SHOWN);
@@ -230,7 +240,10 @@ fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> St
     }
     let mut text = format!("{head}: {}", parts.join(" | "));
     if let Some(pct) = step.known_pct().filter(|pct| *pct < 99.95) {
-        text.push_str(&format!("; {} of its GPU time has numbers", human::percent(pct)));
+        text.push_str(&format!(
+            "; {} of its GPU time has numbers",
+            human::percent(pct)
+        ));
     }
     if let (Some(rows), Some(tokens)) = (step.rows, lengths.tokens())
         && rows > tokens
@@ -330,13 +343,18 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
     }
     let mut table = Table::new("rows", columns)?;
     let all = analysis.coverage.time_ns();
-    let number = |value: Option<f64>| value.map_or(String::new(), |x| report::human::short_count(x));
+    let number =
+        |value: Option<f64>| value.map_or(String::new(), |x| report::human::short_count(x));
     let rows_of = match by.name() {
         _ if is_call => &analysis.calls,
         _ => &analysis.rows,
     };
     for row in rows {
-        let kind = analysis.list.kinds.get(row.name as usize).filter(|_| is_call);
+        let kind = analysis
+            .list
+            .kinds
+            .get(row.name as usize)
+            .filter(|_| is_call);
         let name = match kind {
             Some(kind) if !kind.kernel.is_empty() => short(&kind.kernel),
             _ if rows_of.by == By::Kernel => short(rows_of.name(&analysis.list, row)),
@@ -429,6 +447,23 @@ fn steps(analysis: &Analysis, top: usize) -> anyhow::Result<Table> {
     Ok(table)
 }
 
+/// The operator that would gain most at its limit.
+fn largest_gain(analysis: &Analysis) -> Option<String> {
+    let row = analysis.ops.rows.first()?;
+    let gain = row.gain_ns().filter(|gain| *gain > 0.0)?;
+    let bound = match bound_text(row, analysis) {
+        "" => String::new(),
+        bound => format!(", bound by {bound}"),
+    };
+    Some(format!(
+        "{} in {} {} at {} of the limit{bound}",
+        human::duration(gain),
+        human::count(row.calls),
+        analysis.ops.name(&analysis.list, row),
+        human::percent(row.pct()?),
+    ))
+}
+
 /// What would tell more.
 fn advice(analysis: &Analysis) -> String {
     let missing = &analysis.coverage.missing;
@@ -440,7 +475,7 @@ fn advice(analysis: &Analysis) -> String {
     let captures = analysis.list.captures;
     let graphs = analysis.list.calls.iter().any(|call| {
         let kind = analysis.list.kind(call);
-        call.launch.is_some() && kind.is_some_and(|kind| kind.op == roofline::NO_OPERATOR)
+        call.in_graph && kind.is_some_and(|kind| kind.op == roofline::NO_OPERATOR)
     });
     if graphs && (captures.captures == 0 || captures.unmatched > 0) {
         parts.push("give the recording of the graph capture with --capture");
@@ -554,9 +589,10 @@ pub(crate) fn devices(document: &mut Document, knowledge: &Knowledge) -> anyhow:
         .filter(|key| *key != PeakKey::Launch)
         .collect();
     let mut columns = vec![Column::text("key")];
-    columns.extend(keys.iter().map(|key| {
-        Column::text(key.name()).align(report::Align::Right)
-    }));
+    columns.extend(
+        keys.iter()
+            .map(|key| Column::text(key.name()).align(report::Align::Right)),
+    );
     columns.push(Column::text("source"));
     let mut table = Table::new("devices", columns)?;
     for device in knowledge.devices.iter() {

@@ -64,6 +64,8 @@ pub struct Analysis {
     pub calls: Rows,
     /// Rows by what was asked for; the same as `calls` if that is calls.
     pub rows: Rows,
+    /// Rows by operator.
+    pub ops: Rows,
     /// Steps with GPU activity.
     pub steps: Vec<StepRow>,
     /// How much has numbers.
@@ -118,6 +120,7 @@ pub fn analyse(
         is_layer: options.is_layer,
     };
     let calls = rows(&list, &origin, &devices, (By::Call, options.sort), &wants);
+    let ops = rows(&list, &origin, &devices, (By::Op, Sort::Gain), &wants);
     let other = match options.by {
         By::Call => calls.clone(),
         by => rows(&list, &origin, &devices, (by, options.sort), &wants),
@@ -127,7 +130,11 @@ pub fn analyse(
         .iter()
         .map(|step| forward_of(&list, step, options.calls.config))
         .collect();
-    let mut durations: Vec<i64> = work.events().iter().map(gpu_time::GpuEvent::dur_ns).collect();
+    let mut durations: Vec<i64> = work
+        .events()
+        .iter()
+        .map(gpu_time::GpuEvent::dur_ns)
+        .collect();
     durations.sort_unstable();
     Ok(Analysis {
         coverage: Coverage::new(&list, &wants),
@@ -135,6 +142,7 @@ pub fn analyse(
         fallbacks: fallbacks(&list, &calls),
         shortest_ns: durations.get(durations.len() / 100).copied(),
         rows: other,
+        ops,
         calls,
         steps,
         devices,
@@ -194,7 +202,12 @@ impl Analysis {
     pub fn pct(&self) -> Option<f64> {
         let mut limit = 0.0;
         let mut time = 0_i64;
-        for row in self.calls.rows.iter().filter(|r| r.basis() != Basis::Unknown) {
+        for row in self
+            .calls
+            .rows
+            .iter()
+            .filter(|r| r.basis() != Basis::Unknown)
+        {
             limit += row.limit_ns?;
             time = time.saturating_add(row.known_time_ns);
         }

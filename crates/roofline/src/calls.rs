@@ -74,6 +74,8 @@ pub struct Call {
     pub launch: Option<(u32, SliceId)>,
     /// Begin of the launch in the recording itself.
     pub launch_ns: Option<i64>,
+    /// It is part of a replayed graph.
+    pub in_graph: bool,
 }
 
 /// What calls have in common that are one row: operator, sizes, types and numbers.
@@ -280,6 +282,7 @@ struct Found {
     /// The capture that its replay was joined to.
     capture: Option<usize>,
     launch_ns: Option<i64>,
+    in_graph: bool,
     thread: Option<ThreadId>,
     step: Option<u32>,
     until_ns: i64,
@@ -430,7 +433,8 @@ impl<'t> Builder<'_, '_, 't> {
                     match memo.get(&key) {
                         Some(kind) => *kind,
                         None => {
-                            let kind = kinds.place(self.operator(&key, world_size, experts.as_ref()));
+                            let kind =
+                                kinds.place(self.operator(&key, world_size, experts.as_ref()));
                             memo.insert(key, kind);
                             kind
                         }
@@ -446,6 +450,7 @@ impl<'t> Builder<'_, '_, 't> {
                 step: call.step,
                 launch: call.launch,
                 launch_ns: call.launch_ns,
+                in_graph: call.in_graph,
             });
         }
         let [matched, nearly, unmatched] = self.captures.counts;
@@ -477,7 +482,8 @@ impl<'t> Builder<'_, '_, 't> {
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
         for (at, event) in work.events().iter().enumerate() {
             let launch = work.launch_of(event);
-            let is_graph = launch.is_some_and(|l| work.index().activity(l) == Activity::GraphLaunch);
+            let is_graph =
+                launch.is_some_and(|l| work.index().activity(l) == Activity::GraphLaunch);
             let mut captured = None;
             let (site, own_launch) = match (launch, is_graph) {
                 (None, _) => (Site::Alone(place(at)), None),
@@ -530,6 +536,7 @@ impl<'t> Builder<'_, '_, 't> {
                     launch: own_launch,
                     capture: captured,
                     launch_ns,
+                    in_graph: is_graph,
                     thread,
                     step: step.map(place),
                     until_ns: event.start_ns,
@@ -573,7 +580,10 @@ impl<'t> Builder<'_, '_, 't> {
         }
         replays.sort_by_key(|(launch, _)| launch.id());
         for (launch, events) in replays {
-            let names: Vec<&str> = events.iter().map(|at| work.name(&work.events()[*at])).collect();
+            let names: Vec<&str> = events
+                .iter()
+                .map(|at| work.name(&work.events()[*at]))
+                .collect();
             let step = self.marks.at(launch.ts().nanos(), launch.track().thread);
             let tokens = step.and_then(|at| {
                 let lengths = self.marks.all[at].lengths;
@@ -595,7 +605,10 @@ impl<'t> Builder<'_, '_, 't> {
     fn cache_writes(
         &self,
         found: &[Found],
-    ) -> (Writes<Option<ThreadId>>, FxHashMap<usize, Vec<(i64, Dtype)>>) {
+    ) -> (
+        Writes<Option<ThreadId>>,
+        FxHashMap<usize, Vec<(i64, Dtype)>>,
+    ) {
         let mut by_thread: Writes<Option<ThreadId>> = FxHashMap::default();
         let mut by_capture: FxHashMap<usize, Vec<(i64, Dtype)>> = FxHashMap::default();
         for call in found {
@@ -612,7 +625,9 @@ impl<'t> Builder<'_, '_, 't> {
             let Some(tensor) = recorded.tensor(argument) else {
                 continue;
             };
-            let launch = call.launch.map(|(_, launch)| own.index.trace().slice(launch));
+            let launch = call
+                .launch
+                .map(|(_, launch)| own.index.trace().slice(launch));
             let at = launch.map_or(0, |launch| launch.ts().nanos());
             match call.capture {
                 Some(capture) => by_capture.entry(capture).or_default(),
@@ -631,7 +646,10 @@ impl<'t> Builder<'_, '_, 't> {
     fn cache_of(
         &self,
         call: &Found,
-        writes: &(Writes<Option<ThreadId>>, FxHashMap<usize, Vec<(i64, Dtype)>>),
+        writes: &(
+            Writes<Option<ThreadId>>,
+            FxHashMap<usize, Vec<(i64, Dtype)>>,
+        ),
     ) -> Option<Dtype> {
         let (source, launch) = call.launch?;
         let index = self.sources[source as usize].index;
@@ -704,7 +722,9 @@ impl<'t> Builder<'_, '_, 't> {
                 continue;
             };
             let recorded = self.recorded_of(call);
-            let logits = recorded.as_ref().and_then(|(_, r)| r.tensor(at)?.dim(-1).ok());
+            let logits = recorded
+                .as_ref()
+                .and_then(|(_, r)| r.tensor(at)?.dim(-1).ok());
             return match logits {
                 Some(recorded) if recorded != own => Err(ConfigError::Contradiction {
                     what: "experts",

@@ -154,7 +154,9 @@ impl Captures {
         };
         let equal = of_length().filter(|(_, capture)| {
             let pairs = capture.names.iter().zip(names);
-            pairs.into_iter().all(|(own, name)| own.as_deref() == Some(*name))
+            pairs
+                .into_iter()
+                .all(|(own, name)| own.as_deref() == Some(*name))
         });
         let equal: Vec<usize> = equal.map(|(at, _)| at).collect();
         if !equal.is_empty() {

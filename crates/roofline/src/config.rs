@@ -515,7 +515,10 @@ mod tests {
     fn errors_name_what_is_wrong() {
         let error = Config::parse("{}").unwrap_err().to_string();
         assert_eq!(error, "hidden_size is missing or no positive integer");
-        assert!(matches!(Config::parse("nonsense"), Err(ConfigError::Json(_))));
+        assert!(matches!(
+            Config::parse("nonsense"),
+            Err(ConfigError::Json(_))
+        ));
         let error = config("").check_ranks(3).unwrap_err().to_string();
         assert_eq!(error, "3 ranks do not divide num_attention_heads (2)");
         assert!(config("").check_ranks(0).is_err());

@@ -350,7 +350,11 @@ mod tests {
     use super::*;
 
     fn properties(name: &str, sms: u32, gb: f64, cc: (u32, u32)) -> DeviceProperties {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a test"
+        )]
         let memory = (gb * 1e9) as u64;
         DeviceProperties {
             id: 0,
@@ -392,7 +396,11 @@ mod tests {
             ("Some device", 7, 4.0, (1, 0), None),
             ("", 0, 0.0, (0, 0), None),
         ] {
-            assert_eq!(key(properties(name, sms, gb, cc)).as_deref(), want, "{name}");
+            assert_eq!(
+                key(properties(name, sms, gb, cc)).as_deref(),
+                want,
+                "{name}"
+            );
         }
     }
 

@@ -60,9 +60,8 @@ impl Dtype {
             "bool" | "Bool" => Self::Bool,
             "unsigned char" | "Byte" | "uint8_t" => Self::UInt8,
             "signed char" | "char" | "Char" | "int8_t" => Self::Int8,
-            "short int" | "short" | "Short" | "unsigned short" | "UInt16" | "short unsigned int" => {
-                Self::Int16
-            }
+            "short int" | "short" | "Short" | "unsigned short" | "UInt16"
+            | "short unsigned int" => Self::Int16,
             "int" | "Int" | "unsigned int" | "UInt32" => Self::Int32,
             "long int" | "long" | "Long" | "long long" | "unsigned long" | "UInt64"
             | "long unsigned int" | "long long int" => Self::Int64,

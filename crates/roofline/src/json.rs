@@ -118,7 +118,10 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
             })
         });
         step.insert("ladder".to_owned(), ladder.collect());
-        step.insert("known_pct".to_owned(), row.known_pct().map_or(Value::Null, real));
+        step.insert(
+            "known_pct".to_owned(),
+            row.known_pct().map_or(Value::Null, real),
+        );
         let rows = row.rows.and_then(|n| u64::try_from(n).ok());
         step.insert("product_rows".to_owned(), rows.into());
         let balance = row.balance_tokens.map_or(Value::Null, real);
@@ -139,9 +142,10 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
     if devices.len() > 1 {
         object.insert("devices".to_owned(), devices.into());
     }
-    let missing = analysis.coverage.missing.iter().map(|m| {
-        json!({"reason": m.reason, "op": m.op, "time_ns": m.time_ns, "calls": m.calls})
-    });
+    let missing =
+        analysis.coverage.missing.iter().map(
+            |m| json!({"reason": m.reason, "op": m.op, "time_ns": m.time_ns, "calls": m.calls}),
+        );
     object.insert("missing".to_owned(), missing.collect());
     let captures = analysis.list.captures;
     object.insert(
@@ -154,7 +158,8 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
         }),
     );
     let fallbacks = analysis.fallbacks.iter();
-    let fallbacks = fallbacks.map(|(own, taken)| json!({"dtype": own.name(), "peak": taken.name()}));
+    let fallbacks =
+        fallbacks.map(|(own, taken)| json!({"dtype": own.name(), "peak": taken.name()}));
     object.insert("fallbacks".to_owned(), fallbacks.collect());
     object.insert("shortest_kernel_ns".to_owned(), analysis.shortest_ns.into());
     object.insert("calls".to_owned(), calls.into());

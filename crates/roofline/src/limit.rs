@@ -67,17 +67,19 @@ pub(crate) fn real(n: u128) -> f64 {
 
 impl Peaks {
     /// The peaks of `device`, of which `share` of the compute units and of the memory is there; `own` numbers go before.
-    pub fn new(
-        device: Option<&Device>,
-        share: Option<(f64, f64)>,
-        own: &[(PeakKey, f64)],
-    ) -> Self {
+    pub fn new(device: Option<&Device>, share: Option<(f64, f64)>, own: &[(PeakKey, f64)]) -> Self {
         let mut all = Vec::new();
         for key in PeakKey::all() {
             let given = own.iter().rev().find(|(known, _)| *known == key);
             if let Some((_, value)) = given {
                 let source = "given by the caller".to_owned();
-                all.push((key, Peak { value: *value, source }));
+                all.push((
+                    key,
+                    Peak {
+                        value: *value,
+                        source,
+                    },
+                ));
                 continue;
             }
             let Some((device, mut value)) = device.and_then(|d| Some((d, d.peak(key)?))) else {

@@ -293,7 +293,10 @@ pub fn copies(work: &GpuWork<'_>, window: Option<TimeRange>) -> Vec<CopyRow> {
 pub fn ops_table(results: &[(&str, &[OpRow])], by_shape: bool, top: usize) -> Result<Table> {
     let nanos = |name| Column::int(name).unit(Unit::Nanos);
     let bytes = |name| Column::int(name).unit(Unit::Bytes);
-    let mut columns = vec![Column::text("trace").repeating(), Column::text("op").repeating()];
+    let mut columns = vec![
+        Column::text("trace").repeating(),
+        Column::text("op").repeating(),
+    ];
     if by_shape {
         columns.push(Column::text("dims"));
     }

@@ -222,9 +222,9 @@ impl StepRow {
         let hbm = peaks.get(crate::device::PeakKey::Hbm);
         let compute = || {
             let times = needs.flops.iter().zip(Precision::ALL);
-            let times = times.filter(|(flops, _)| **flops > 0).map(|(flops, p)| {
-                Some(real(*flops) / (peaks.matrix(p)?.0 * 1e3))
-            });
+            let times = times
+                .filter(|(flops, _)| **flops > 0)
+                .map(|(flops, p)| Some(real(*flops) / (peaks.matrix(p)?.0 * 1e3)));
             times.sum::<Option<f64>>()
         };
         self.balance_tokens = (|| {

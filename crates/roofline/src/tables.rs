@@ -25,7 +25,9 @@ impl LargeColumn {
                 (small, n.map_or(String::new(), |n| n.to_string()))
             })
             .collect();
-        let texts = values.iter().any(|(small, text)| small.is_none() && !text.is_empty());
+        let texts = values
+            .iter()
+            .any(|(small, text)| small.is_none() && !text.is_empty());
         Self { texts, values }
     }
 
@@ -105,7 +107,11 @@ pub fn calls(analyses: &[(&str, &Analysis)], top: usize) -> Result<Table> {
     }
     let numbers = |line: &Line<'_>| line.kind.answer.as_ref().ok().cloned();
     let large = |get: fn(&Numbers) -> Option<u128>| {
-        LargeColumn::new(lines.iter().map(|line| Large(numbers(line).as_ref().and_then(get))))
+        LargeColumn::new(
+            lines
+                .iter()
+                .map(|line| Large(numbers(line).as_ref().and_then(get))),
+        )
     };
     let flops = large(|n| n.flops);
     let bytes = large(|n| Some(n.bytes));
@@ -159,7 +165,10 @@ pub fn calls(analyses: &[(&str, &Analysis)], top: usize) -> Result<Table> {
             low.cell(at),
             high.cell(at),
             link.cell(at),
-            numbers.and_then(|n| n.precision).map_or("", |p| p.name()).into(),
+            numbers
+                .and_then(|n| n.precision)
+                .map_or("", |p| p.name())
+                .into(),
             numbers.map_or("", |n| n.unit.name()).into(),
             basis.name().into(),
             row.tflops().into(),
@@ -208,7 +217,10 @@ pub fn merged(analyses: &[(&str, &Analysis)], what: &'static str, top: usize) ->
     };
     let flops = large(|row| row.flops);
     let bytes = large(|row| Some(row.bytes));
-    let (low, high) = (large(|row| Some(row.bytes_low)), large(|row| row.bytes_high));
+    let (low, high) = (
+        large(|row| Some(row.bytes_low)),
+        large(|row| row.bytes_high),
+    );
     let link = large(|row| Some(row.link_bytes));
     let mut columns = vec![
         Column::text(what),

@@ -164,7 +164,14 @@ impl Row {
         (self.bytes > 0).then(|| real(flops) / real(self.bytes))
     }
 
-    fn add(&mut self, call: &Call, kernels: u64, time_ns: i64, numbers: Option<&Numbers>, limits: &Limits) {
+    fn add(
+        &mut self,
+        call: &Call,
+        kernels: u64,
+        time_ns: i64,
+        numbers: Option<&Numbers>,
+        limits: &Limits,
+    ) {
         self.calls += 1;
         self.kernels += kernels;
         self.time_ns = self.time_ns.saturating_add(time_ns);
@@ -360,7 +367,8 @@ impl RowsBuilder {
         let at = self.rows.len();
         self.known.insert(name.to_owned(), at);
         self.names.push(name.to_owned());
-        self.rows.push(Row::new(u32::try_from(at).unwrap_or(u32::MAX)));
+        self.rows
+            .push(Row::new(u32::try_from(at).unwrap_or(u32::MAX)));
         at
     }
 
@@ -433,9 +441,18 @@ impl Rows {
         let text = |row: &Row| match by {
             By::Call => {
                 let kind = list.kinds.get(row.name as usize);
-                kind.map(|k| (k.op.as_str(), k.kernel.as_str(), k.dims.as_str(), k.types.as_str()))
+                kind.map(|k| {
+                    (
+                        k.op.as_str(),
+                        k.kernel.as_str(),
+                        k.dims.as_str(),
+                        k.types.as_str(),
+                    )
+                })
             }
-            _ => names.get(row.name as usize).map(|name| (name.as_str(), "", "", "")),
+            _ => names
+                .get(row.name as usize)
+                .map(|name| (name.as_str(), "", "", "")),
         };
         let key = |row: &Row| match sort {
             Sort::Time => None,

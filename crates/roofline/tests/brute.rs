@@ -182,7 +182,9 @@ proptest! {
 
 /// Experts that all draws of `k` of `experts` for each of `tokens` tokens touch, on average.
 fn drawn(experts: u32, k: u32, tokens: u32) -> f64 {
-    let sets: Vec<u32> = (0..1_u32 << experts).filter(|set| set.count_ones() == k).collect();
+    let sets: Vec<u32> = (0..1_u32 << experts)
+        .filter(|set| set.count_ones() == k)
+        .collect();
     let mut unions = vec![0_u32];
     for _ in 0..tokens {
         unions = unions
@@ -190,7 +192,10 @@ fn drawn(experts: u32, k: u32, tokens: u32) -> f64 {
             .flat_map(|union| sets.iter().map(move |set| union | set))
             .collect();
     }
-    let sum: u64 = unions.iter().map(|union| u64::from(union.count_ones())).sum();
+    let sum: u64 = unions
+        .iter()
+        .map(|union| u64::from(union.count_ones()))
+        .sum();
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     let mean = sum as f64 / unions.len() as f64;
     mean
@@ -208,7 +213,12 @@ fn experts_are_drawn_uniformly() {
             [tokens, k]
         ]);
         let types = ["float", "float", "float", "float", "int"];
-        let found = numbers("vllm::outplace_fused_experts", &dims, &types, More::default());
+        let found = numbers(
+            "vllm::outplace_fused_experts",
+            &dims,
+            &types,
+            More::default(),
+        );
         let each = u128::from(4_u32 * (rows * width + width * inner));
         #[expect(
             clippy::cast_possible_truncation,
@@ -274,7 +284,12 @@ proptest! {
 
 #[test]
 fn empty_and_huge_tensors_have_numbers_or_a_reason() {
-    let found = numbers("aten::mm", &json!([[0, 7], [7, 3]]), &["float", "float"], More::default());
+    let found = numbers(
+        "aten::mm",
+        &json!([[0, 7], [7, 3]]),
+        &["float", "float"],
+        More::default(),
+    );
     assert_eq!((found.flops, found.bytes), (Some(0), 4 * 21));
     let wide = json!([[1_u64 << 32, 1_u64 << 31], [1_u64 << 31, 4]]);
     let found = numbers("aten::mm", &wide, &["float", "float"], More::default());

@@ -42,7 +42,9 @@ fn difference(case: &Value) -> Option<String> {
         collective: sizes.as_ref(),
         lengths: lengths.as_ref(),
         cache_type: case["cache_type"].as_str().and_then(Dtype::of_name),
-        world_size: case["world_size"].as_u64().and_then(|n| u32::try_from(n).ok()),
+        world_size: case["world_size"]
+            .as_u64()
+            .and_then(|n| u32::try_from(n).ok()),
         is_host_copy: !kernels.is_empty() && kernels.iter().all(is_copy),
         ..Context::default()
     };

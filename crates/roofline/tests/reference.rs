@@ -83,8 +83,22 @@ fn row_text(kind: &Kind, calls: u64, kernels: u64, time_ns: i64) -> String {
 
 fn wanted_text(row: &BTreeMap<String, String>) -> String {
     let columns = [
-        "op", "kernel", "dims", "types", "calls", "kernels", "time_ns", "flops", "bytes",
-        "bytes_low", "bytes_high", "link_bytes", "dtype", "unit", "basis", "note",
+        "op",
+        "kernel",
+        "dims",
+        "types",
+        "calls",
+        "kernels",
+        "time_ns",
+        "flops",
+        "bytes",
+        "bytes_low",
+        "bytes_high",
+        "link_bytes",
+        "dtype",
+        "unit",
+        "basis",
+        "note",
     ];
     columns.map(|c| row[c].as_str()).join("|")
 }
@@ -116,9 +130,23 @@ fn step_text(step: &StepRow) -> String {
 
 fn wanted_step(row: &BTreeMap<String, String>) -> String {
     let columns = [
-        "step", "ctx_requests", "ctx_tokens", "gen_requests", "gen_tokens", "kernels", "busy_ns",
-        "span_ns", "matrix_flops", "weight_bytes", "kv_bytes", "op_bytes", "link_bytes",
-        "known_time_ns", "model_limit_ns", "ops_limit_ns", "floor_limit_ns",
+        "step",
+        "ctx_requests",
+        "ctx_tokens",
+        "gen_requests",
+        "gen_tokens",
+        "kernels",
+        "busy_ns",
+        "span_ns",
+        "matrix_flops",
+        "weight_bytes",
+        "kv_bytes",
+        "op_bytes",
+        "link_bytes",
+        "known_time_ns",
+        "model_limit_ns",
+        "ops_limit_ns",
+        "floor_limit_ns",
     ];
     columns.map(|c| row[c].as_str()).join("|")
 }
@@ -282,7 +310,12 @@ fn forward_passes_need_what_the_reference_says() {
         }
         let found = serde_json::to_value(config.forward(tp, &all, cache)).unwrap();
         if found != case["expect"] {
-            writeln!(wrong, "{} {args:?}\n {found}\n {}", case["name"], case["expect"]).unwrap();
+            writeln!(
+                wrong,
+                "{} {args:?}\n {found}\n {}",
+                case["name"], case["expect"]
+            )
+            .unwrap();
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

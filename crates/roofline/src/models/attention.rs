@@ -112,9 +112,7 @@ fn varlen(recorded: &Recorded, lengths: usize, flag: usize) -> Answer {
     let (d_qk, d_v) = (q.dim(2)?, v.dim(2)?);
     let all = even_pairs(sequences, tokens, k.dim(0)?, causal);
     let kv = k.read().saturating_add(v.read());
-    let result = [tokens, heads, d_v]
-        .into_iter()
-        .fold(q.dtype.size(), times);
+    let result = [tokens, heads, d_v].into_iter().fold(q.dtype.size(), times);
     let bytes = q.read().saturating_add(kv).saturating_add(result);
     let numbers =
         Numbers::matrix(Precision::of(q.dtype), flops(heads, all, d_qk + d_v), bytes).kv(kv);
@@ -182,8 +180,8 @@ impl Paged {
         let kv = [keys, self.heads_kv, d_cache]
             .into_iter()
             .fold(self.cache.size(), times);
-        let row = times(self.d_qk, self.query.size())
-            .saturating_add(times(self.d_v, self.out.size()));
+        let row =
+            times(self.d_qk, self.query.size()).saturating_add(times(self.d_v, self.out.size()));
         let bytes = [tokens, self.heads].into_iter().fold(row, times);
         let bytes = bytes.saturating_add(kv);
         let flops = flops(self.heads, all, self.d_qk.saturating_add(self.d_v));

@@ -1,6 +1,6 @@
 //! Rotary embeddings and writes into the KV cache.
 
-use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
 use crate::recorded::{Context, Recorded, Tensor, times};
 
 /// Three operations for each rotated element: two products and a sum, shared by the pair.
@@ -53,7 +53,11 @@ pub(super) fn sgl_rope(recorded: &Recorded, _: &Context<'_>) -> Answer {
         rows,
     ];
     let bytes = bytes.into_iter().fold(0, u128::saturating_add);
-    Ok(Numbers::exact(UnitKind::Vector, times(m, ROTARY_FLOPS), bytes))
+    Ok(Numbers::exact(
+        UnitKind::Vector,
+        times(m, ROTARY_FLOPS),
+        bytes,
+    ))
 }
 
 /// Elements of one row of `[rows, ..]`.
@@ -82,5 +86,7 @@ pub(super) fn cache_write_mla(recorded: &Recorded, _: &Context<'_>) -> Answer {
     let rows = latent.dim(0)?.min(slots.elements());
     let part = |t: &Tensor<'_>| Ok(times(row(t)?, t.dtype.size() + cache.dtype.size()));
     let each = part(&latent)?.saturating_add(part(&rotary)?);
-    Ok(Numbers::moved(times(rows, each).saturating_add(slots.read())))
+    Ok(Numbers::moved(
+        times(rows, each).saturating_add(slots.read()),
+    ))
 }

@@ -7,7 +7,7 @@
 use trace_model::kernel::collective::CollectiveOp;
 
 use crate::dtype::Dtype;
-use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
 use crate::recorded::{CollectiveSizes, Context, Recorded, times};
 
 /// Bytes sent by one of `n` devices.
@@ -52,11 +52,7 @@ pub(super) fn recorded(_: &Recorded, context: &Context<'_>) -> Answer {
     numbers(context.collective, context)
 }
 
-fn all_reduce(
-    recorded: &Recorded,
-    context: &Context<'_>,
-    link: fn(u128, u128) -> u128,
-) -> Answer {
+fn all_reduce(recorded: &Recorded, context: &Context<'_>, link: fn(u128, u128) -> u128) -> Answer {
     let mut tensors = recorded.tensors().filter(|(_, t)| t.rank() > 0);
     let (_, tensor) = tensors.next().ok_or_else(Unknown::unexpected)?;
     let group = context.world_size.map(u128::from).ok_or_else(no_group)?;

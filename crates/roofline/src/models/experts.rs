@@ -72,10 +72,7 @@ pub(super) fn fused(recorded: &Recorded, _: &Context<'_>) -> Answer {
     let numbers = Numbers::matrix(Precision::of(x.dtype), flops, rest.saturating_add(mean));
     Ok(numbers
         .weights(mean)
-        .between(
-            rest.saturating_add(low),
-            Some(rest.saturating_add(high)),
-        )
+        .between(rest.saturating_add(low), Some(rest.saturating_add(high)))
         .basis(Basis::Estimate, "experts taken as drawn uniformly"))
 }
 
@@ -99,10 +96,7 @@ pub(crate) fn whole(recorded: &Recorded, context: &Context<'_>) -> Answer {
     let numbers = Numbers::matrix(Precision::of(x.dtype), flops, rest.saturating_add(mean));
     Ok(numbers
         .weights(mean)
-        .between(
-            rest.saturating_add(low),
-            Some(rest.saturating_add(high)),
-        )
+        .between(rest.saturating_add(low), Some(rest.saturating_add(high)))
         .basis(
             Basis::Estimate,
             "sizes of the experts from the configuration",

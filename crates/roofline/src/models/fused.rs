@@ -1,7 +1,7 @@
 //! Fused kernels of PyTorch's compiler, whose launches record the sizes of their pointers and, last, the extents of their loops.
 
 use crate::models::Model;
-use crate::numbers::{Answer, Basis, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Basis, Numbers, UnitKind, Unknown};
 use crate::recorded::{Context, Recorded, times};
 
 /// What a kernel of this name is, if it is one of the compiler: pointwise, or one of two forms of reductions.
@@ -41,10 +41,9 @@ fn fused(recorded: &Recorded, reduces: bool) -> Answer {
     let mut numbers = Numbers::exact(UnitKind::Vector, 0, full);
     numbers.flops = None;
     let Some((last, before)) = sizes.split_last() else {
-        return Ok(numbers.between(0, Some(full)).basis(
-            Basis::Bound,
-            "extent of a fused kernel is not recorded",
-        ));
+        return Ok(numbers
+            .between(0, Some(full))
+            .basis(Basis::Bound, "extent of a fused kernel is not recorded"));
     };
     let extent = match before.last() {
         Some(rows) if reduces => times(*rows, *last),

@@ -334,12 +334,7 @@ pub(super) fn sgl_marlin(recorded: &Recorded, context: &Context<'_>) -> Answer {
     marlin_at(recorded, context, 10, 8)
 }
 
-fn marlin_at(
-    recorded: &Recorded,
-    context: &Context<'_>,
-    sizes: usize,
-    workspace: usize,
-) -> Answer {
+fn marlin_at(recorded: &Recorded, context: &Context<'_>, sizes: usize, workspace: usize) -> Answer {
     let (x, w) = (recorded.need(0)?, recorded.need(2)?);
     let int = |at| {
         let n = recorded.int(at).and_then(|n| u128::try_from(n).ok());

@@ -219,7 +219,9 @@ impl Models {
         // A profiling patch numbers the operators that it wraps around others.
         let wrapped = name.strip_prefix("sglang_profiler::")?;
         let stem = wrapped.trim_end_matches(|c: char| c.is_ascii_digit());
-        let stem = stem.strip_suffix('_').filter(|_| stem.len() < wrapped.len())?;
+        let stem = stem
+            .strip_suffix('_')
+            .filter(|_| stem.len() < wrapped.len())?;
         self.by_name.get(&format!("sglang_profiler::{stem}"))
     }
 

@@ -3,7 +3,7 @@
 use trace_model::kernel::CopyDirection;
 
 use crate::dtype::{Category, Dtype};
-use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
 use crate::recorded::{Context, Recorded, product, size, times};
 
 /// `aten::cumsum`: x, dimension, type?

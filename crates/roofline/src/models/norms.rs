@@ -1,7 +1,7 @@
 //! Norms and softmax: a fixed number of operations per element, by convention (mean, variance, scale, shift each count one).
 
 use crate::dtype::Dtype;
-use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
 use crate::recorded::{Context, Recorded, Tensor, times};
 
 /// A result like `x`, made from `x` and the other tensors.
@@ -101,5 +101,9 @@ pub(super) fn softmax(recorded: &Recorded, _: &Context<'_>) -> Answer {
         _ => x.dtype,
     };
     let bytes = x.read().saturating_add(times(x.elements(), out.size()));
-    Ok(Numbers::exact(UnitKind::Vector, times(x.elements(), 5), bytes))
+    Ok(Numbers::exact(
+        UnitKind::Vector,
+        times(x.elements(), 5),
+        bytes,
+    ))
 }

@@ -46,7 +46,11 @@ pub(crate) fn even_pairs(n: u128, q: u128, k: u128, causal: Causal) -> u128 {
     let both = q_more.min(k_more);
     let either = q_more.max(k_more);
     let one = |more_q: bool, more_k: bool| {
-        pairs(q_each + u128::from(more_q), k_each + u128::from(more_k), causal)
+        pairs(
+            q_each + u128::from(more_q),
+            k_each + u128::from(more_k),
+            causal,
+        )
     };
     let middle = match q_more > k_more {
         true => one(true, false),
@@ -76,7 +80,11 @@ mod tests {
         for q in 0..9 {
             for k in 0..9 {
                 for causal in [Causal::No, Causal::First, Causal::Last] {
-                    assert_eq!(pairs(q, k, causal), brute(q, k, causal), "{q} {k} {causal:?}");
+                    assert_eq!(
+                        pairs(q, k, causal),
+                        brute(q, k, causal),
+                        "{q} {k} {causal:?}"
+                    );
                 }
             }
         }

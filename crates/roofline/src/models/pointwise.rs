@@ -4,7 +4,7 @@
 //! without, which raise the category only.
 
 use crate::dtype::{Category, Dtype};
-use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
 use crate::recorded::{Recorded, Tensor, size, times};
 
 /// The type of the result.

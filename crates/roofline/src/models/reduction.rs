@@ -2,7 +2,7 @@
 
 use crate::dtype::{Category, Dtype};
 use crate::models::pointwise::Pointwise;
-use crate::numbers::{Answer, Basis, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Basis, Numbers, UnitKind, Unknown};
 use crate::recorded::{Recorded, size, times};
 
 /// What the arguments after the first are.

@@ -1,6 +1,6 @@
 //! Operators whose numbers follow from the roles of their arguments.
 
-use crate::numbers::{Answer, Numbers, Unknown, UnitKind};
+use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
 use crate::recorded::{Recorded, times};
 
 /// What is done with one argument.
