@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, VerbosityArgs};
+use critical_path::{Graph, Part, PartOptions};
 use gpu_time::{GpuWork, Note, Split, StepRule};
 use perfetto_reader::ArgPolicy;
 use report::{Column, SchemaVersion, Table};
@@ -330,10 +331,13 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
                 captures.iter().map(|c| GpuWork::new(&c.trace)).collect();
             let captured: Vec<&GpuWork<'_>> = captured.iter().collect();
             let found = analyse(&work, &captured, &options, |call| wants(&how, call));
-            let analysis = found.map_err(|error| match error {
+            let mut analysis = found.map_err(|error| match error {
                 Error::Device(error) => cli::usage(error.to_string()),
                 error => cli::usage(format!("--model: {error}")),
             })?;
+            if needs_step_times(report.format.format()) {
+                step_times(&work, &mut analysis);
+            }
             let why = part::no_gpu_work(&work, &how);
             let label = input.label.clone();
             Ok((
@@ -410,6 +414,10 @@ fn keep_args(args: &RooflineArgs, options: &mut perfetto_reader::ReadOptions) {
     args.part.keep_args(options);
     if let ArgPolicy::Only(keys) = &mut options.args {
         keys.extend(roofline::ARG_KEYS.iter().map(|key| (*key).to_owned()));
+        if needs_step_times(args.report.format.format()) {
+            let more = critical_path::ARG_KEYS.iter();
+            keys.extend(more.map(|key| (*key).to_owned()));
+        }
     }
 }
 
@@ -424,6 +432,30 @@ fn captures(args: &RooflineArgs, verbosity: VerbosityArgs) -> anyhow::Result<Vec
         })
     };
     paths.iter().map(read).collect()
+}
+
+/// Ladders are in text and JSON; their last line is the time of the step as `critical-path` has it.
+fn needs_step_times(format: ReportFormat) -> bool {
+    !matches!(format, ReportFormat::Csv | ReportFormat::Parquet)
+}
+
+/// Adds the times of steps: from the end of the step before to the end of its last work on the main stream.
+fn step_times(work: &GpuWork<'_>, analysis: &mut Analysis) {
+    if analysis.steps.is_empty() {
+        return;
+    }
+    let marks = critical_path::marks(work.index(), None);
+    let part = Part::new(work.index(), 0, &marks, PartOptions::default());
+    let graph = Graph::new(vec![part], None);
+    let times = graph.steps(0);
+    for row in &mut analysis.steps {
+        let same =
+            |step: &&critical_path::Step| step.name == row.name && step.host_ns.0 == row.host_ns.0;
+        let found = times.iter().find(same);
+        row.step_ns = found
+            .map(critical_path::Step::duration_ns)
+            .filter(|ns| *ns > 0);
+    }
 }
 
 /// Is the call in the part of the trace that is asked for? A window has the calls that begin in it.

@@ -219,7 +219,7 @@ fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> St
         head.push_str(&format!(" on {}", device.name));
     }
     let mut parts = Vec::new();
-    for rung in step.ladder(None) {
+    for rung in step.ladder() {
         let at_least = if rung.at_least { "≥ " } else { "" };
         let mut part = format!("{} {at_least}{}", rung.line, human::duration(rung.ns));
         if rung.line == "model" {

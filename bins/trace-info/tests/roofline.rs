@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::Value;
-use support::{Csv, run};
+use support::{Csv, run, table};
 
 fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{}", stderr(output));
@@ -53,8 +53,14 @@ fn trace(folder: &Path, device: &str, annotation: &str, ops: &[Op]) -> PathBuf {
         ));
         at += ns / 1000 + 5;
     }
+    // A device is recognised by its size, too.
+    let sms = if device.starts_with("NVIDIA") {
+        132
+    } else {
+        77
+    };
     let text = format!(
-        r#"{{"schemaVersion":1,"deviceProperties":[{{"id":0,"name":"{device}","totalGlobalMem":85029158912,"computeMajor":9,"computeMinor":0,"numSms":132}}],"traceEvents":[{}]}}"#,
+        r#"{{"schemaVersion":1,"deviceProperties":[{{"id":0,"name":"{device}","totalGlobalMem":85029158912,"computeMajor":9,"computeMinor":0,"numSms":{sms}}}],"traceEvents":[{}]}}"#,
         events.join(",\n")
     );
     let path = folder.join("t.json");
@@ -101,16 +107,12 @@ fn rows_have_the_columns_that_are_pinned() {
                   unit, basis, tflops, gbs, intensity, bound, limit_ns, pct, gain_ns, note";
     let pinned: Vec<&str> = pinned.split(", ").collect();
     assert_eq!(table.columns[..pinned.len()], pinned);
-    let row = |op: &str| {
-        let at = table
-            .column("op")
-            .iter()
-            .position(|name| *name == op)
-            .unwrap();
-        let row = &table.rows[at];
-        move |column: &str| row[table.at(column)].clone()
+    let cell = |op: &str, column: &str| {
+        let ops = table.column("op");
+        let at = ops.iter().position(|name| *name == op).unwrap();
+        table.column(column)[at].to_owned()
     };
-    let mm = row("aten::mm");
+    let mm = |column| cell("aten::mm", column);
     assert_eq!(mm("dims"), "[[32,4096],[4096,4096]]");
     assert_eq!((mm("calls"), mm("time_ns")), ("2".into(), "50000".into()));
     assert_eq!(mm("flops"), (2 * 32 * 4096 * 4096_i64).to_string());
@@ -122,10 +124,10 @@ fn rows_have_the_columns_that_are_pinned() {
         "{limit}"
     );
     assert_eq!(mm("bound"), "memory");
-    let attention = row("vllm::unified_attention_with_output");
+    let attention = |column| cell("vllm::unified_attention_with_output", column);
     assert_eq!(attention("basis"), "annotation");
     assert_eq!(attention("flops"), (2 * 32 * 3200 * 256_i64).to_string());
-    let unknown = row("my::op");
+    let unknown = |column| cell("my::op", column);
     assert_eq!(
         (unknown("basis"), unknown("note")),
         ("unknown".into(), "no model".into())
@@ -227,7 +229,7 @@ fn steps_have_a_ladder() {
         .iter()
         .map(|rung| rung["line"].as_str().unwrap())
         .collect();
-    assert_eq!(lines, ["model", "operators", "floor", "busy", "span"]);
+    assert_eq!(lines, ["model", "operators", "floor", "busy", "step"]);
 }
 
 #[test]
@@ -357,6 +359,25 @@ fn windows_and_steps_choose_calls() {
         .map(|t| t.parse::<i64>().unwrap())
         .sum();
     assert_eq!(all, 101_000);
+}
+
+#[test]
+fn every_kernel_is_in_one_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = example(folder.path(), "NVIDIA H200");
+    let slices = table(Path::new(&path), "slice", &[]);
+    let kernels = slices
+        .column("category")
+        .iter()
+        .filter(|c| **c == "kernel")
+        .count();
+    let rows = csv(&[&path]);
+    let found: usize = rows
+        .column("kernels")
+        .iter()
+        .map(|n| n.parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(found, kernels);
 }
 
 #[test]

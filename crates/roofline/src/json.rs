@@ -107,7 +107,7 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
     let mut steps = objects(&tables::steps(&alone)?);
     for ((step, row), needs) in steps.iter_mut().zip(&analysis.steps).zip(&analysis.forward) {
         let Value::Object(step) = step else { continue };
-        let ladder = row.ladder(None);
+        let ladder = row.ladder();
         let ladder = ladder.iter().map(|rung| {
             json!({
                 "line": rung.line,

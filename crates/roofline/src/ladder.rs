@@ -20,12 +20,11 @@ pub struct Rung {
 }
 
 impl StepRow {
-    /// The lines that are known, each with the difference to the one before; `step_ns` is the time of the whole step, where it
-    /// was measured otherwise than as the span of its work.
-    pub fn ladder(&self, step_ns: Option<i64>) -> Vec<Rung> {
+    /// The lines that are known, each with the difference to the one before.
+    pub fn ladder(&self) -> Vec<Rung> {
         let needs = &self.needs;
         let is_partial = needs.unknown_time_ns > 0 || needs.bounded_time_ns > 0;
-        let (last, measured) = match step_ns {
+        let (last, measured) = match self.step_ns {
             Some(ns) => ("step", ns),
             None => ("span", self.span_ns()),
         };

@@ -110,6 +110,8 @@ pub struct StepRow {
     pub needs: Needs,
     /// Time in which any of its work ran.
     pub busy_ns: i64,
+    /// Time of the step, where the caller measured it; the span of its work stands for it otherwise.
+    pub step_ns: Option<i64>,
     /// 1. What the model needs.
     pub model_limit_ns: Option<f64>,
     /// 2. What its operators need: intermediate results go through memory.
@@ -176,6 +178,7 @@ pub fn steps(
             device_ns: (event.start_ns, event.end_ns),
             needs: Needs::default(),
             busy_ns: 0,
+            step_ns: None,
             model_limit_ns: None,
             ops_limit_ns: None,
             floor_limit_ns: None,
