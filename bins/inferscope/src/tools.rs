@@ -84,6 +84,10 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
                 "kernels by class, operator, module, shape, step",
             ),
             (
+                "trace-info roofline FILE",
+                "how far kernels and steps are from the GPU's limit",
+            ),
+            (
                 "trace-info idle FILE",
                 "causes of GPU idle time; launch: launch gaps, queues",
             ),

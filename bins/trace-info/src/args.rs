@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::empty::EmptyArgs;
-use crate::{comm, critical_path, diff, gpu, idle, kernels, launch, memory};
+use crate::{comm, critical_path, diff, gpu, idle, kernels, launch, memory, ops, roofline};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 use trace_model::kernel::{KernelRules, Vocabulary};
@@ -83,6 +83,12 @@ pub(crate) enum Command {
     /// Report step times, the critical path of each step, and what a change would gain
     #[command(after_help = critical_path::HELP)]
     CriticalPath(critical_path::CriticalPathArgs),
+    /// Report how far each operator and each step is from the limit of its device
+    #[command(after_help = roofline::HELP)]
+    Roofline(roofline::RooflineArgs),
+    /// Report operators of the host: time, calls, memory, FLOPs; copies by direction
+    #[command(after_help = ops::HELP)]
+    Ops(ops::OpsArgs),
 }
 
 /// Formats of the analyses.

@@ -45,6 +45,12 @@ pub(crate) struct KernelsArgs {
     /// With --by module: keep the numbers of the instances
     #[arg(long)]
     pub(crate) numbered: bool,
+    /// Add shapes, dtype, TFLOP/s, GB/s, percent of the limit, grid, block, registers, occupancy
+    #[arg(long, conflicts_with_all = ["by", "sort", "numbered"])]
+    pub(crate) details: bool,
+    /// With --details: the device, whatever the trace states (trace-info roofline --list-devices)
+    #[arg(long, value_name = "KEY", requires = "details")]
+    pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) part: PartArgs,
     #[command(flatten)]
@@ -138,6 +144,9 @@ struct Answer {
 
 pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     args.rules.check()?;
+    if args.details {
+        return crate::kernel_details::run(args);
+    }
     let report = &args.report;
     let to = Destination::open(report)?;
     let mut options = KernelOptions::default();

@@ -10,12 +10,17 @@ mod document;
 mod empty;
 mod gpu;
 mod idle;
+mod kernel_details;
 mod kernels;
 mod launch;
 mod memory;
+mod ops;
 mod overview;
 mod part;
 mod render;
+mod roofline;
+mod roofline_figure;
+mod roofline_text;
 mod summary;
 mod tables;
 
@@ -53,5 +58,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Some(Command::Comm(args)) => comm::run(&args),
         Some(Command::Diff(args)) => diff::run(&args),
         Some(Command::CriticalPath(args)) => critical_path::run(&args),
+        Some(Command::Roofline(args)) => roofline::run(&args),
+        Some(Command::Ops(args)) => ops::run(&args),
     }
 }

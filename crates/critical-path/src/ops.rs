@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::correlation::LinkMethod;
-use trace_model::kernel::{Activity, KernelClass, TraceIndex};
+use trace_model::kernel::{Activity, CopyDirection, KernelClass, TraceIndex};
 use trace_model::{ArgColumn, ArgValue, SliceId};
 
 use crate::class::{Class, Lag, Limit};
@@ -145,15 +145,12 @@ fn class_of(index: &TraceIndex<'_>, slice: trace_model::Slice<'_>) -> Class {
     }
 }
 
-/// The direction of a copy by its name: `Memcpy HtoD (Pinned -> Device)`, `MEMORY_COPY_DEVICE_TO_HOST`.
+/// The class of a copy by its direction.
 fn copy_class(name: &str) -> Class {
-    let name = name.to_ascii_lowercase().replace(['_', ' '], "");
-    if name.contains("htod") || name.contains("hosttodevice") {
-        Class::MemcpyH2d
-    } else if name.contains("dtoh") || name.contains("devicetohost") {
-        Class::MemcpyD2h
-    } else {
-        Class::MemcpyD2d
+    match CopyDirection::of_name(name) {
+        CopyDirection::HostToDevice => Class::MemcpyH2d,
+        CopyDirection::DeviceToHost => Class::MemcpyD2h,
+        _ => Class::MemcpyD2d,
     }
 }
 

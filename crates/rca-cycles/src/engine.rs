@@ -144,7 +144,7 @@ pub(crate) fn is_blocking_copy(name: &str) -> bool {
 /// Returns `true` for calls of a layer of the model: a class called a layer, or a module as PyTorch marks them,
 /// called a layer or block. Normalisations of layers (`LayerNorm`, `layer_norm`) are none, and neither are
 /// built-in functions, whatever they are about.
-pub(crate) fn is_layer(name: &str) -> bool {
+pub fn is_layer(name: &str) -> bool {
     if name.contains(".py(") || name.starts_with('<') {
         return false;
     }

@@ -62,6 +62,10 @@ const FLOORS: &[(&str, &[&str])] = &[
         "perf-compare",
         &["byte-source", "report", "stats", "trace-model"],
     ),
+    (
+        "roofline",
+        &["gpu-time", "launch-stacks", "trace-model", "report"],
+    ),
     ("launch-stacks", &["trace-model", "rank-align"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),

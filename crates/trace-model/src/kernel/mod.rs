@@ -9,6 +9,7 @@ mod activity;
 mod class;
 pub mod collective;
 mod communication;
+mod copy;
 mod display;
 mod index;
 mod launched;
@@ -23,6 +24,7 @@ pub use activity::{
 };
 pub use class::{COLLECTIVE_HINTS, KernelClass, class_of, is_collective};
 pub use communication::{CommLibrary, Communication};
+pub use copy::CopyDirection;
 pub use display::display_names;
 pub use index::TraceIndex;
 pub use name::{KernelName, demangle};

@@ -1,0 +1,478 @@
+//! Rows: calls merged by what they are, by operator, kernel, class, module, layer or phase.
+
+use std::cmp::Ordering;
+
+use gpu_time::{GpuWork, WorkKind, module_of};
+use rustc_hash::FxHashMap;
+use trace_model::kernel::{Activity, KernelClass, TraceIndex};
+
+use crate::calls::{Call, CallList};
+use crate::limit::{Bound, Limit, RecordedDevices, real};
+use crate::numbers::{Basis, Numbers};
+
+/// What makes a row.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum By {
+    /// Operator, sizes, types and numbers.
+    #[default]
+    Call,
+    /// Operator.
+    Op,
+    /// Name of the kernel.
+    Kernel,
+    /// What the call computes.
+    Class,
+    /// The Python module around the launch.
+    Module,
+    /// The layer of the model around the launch.
+    Layer,
+    /// What the step does.
+    Phase,
+}
+
+/// The order of rows, most first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sort {
+    /// Time.
+    #[default]
+    Time,
+    /// Time beyond the limit.
+    Gain,
+    /// Percent of the limit, least first: the farthest from it.
+    Pct,
+    /// FLOPs.
+    Flops,
+    /// Bytes.
+    Bytes,
+}
+
+/// How a limit comes out of numbers at both of their ends.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Row {
+    /// What it is: a place in [`CallList::kinds`] for rows by call, else one in [`Rows::names`].
+    pub name: u32,
+    /// Calls.
+    pub calls: u64,
+    /// Kernels, copies and memsets.
+    pub kernels: u64,
+    /// Time of the calls.
+    pub time_ns: i64,
+    /// Time of those with numbers.
+    pub known_time_ns: i64,
+    /// FLOPs of all calls; `None` where those of none are known.
+    pub flops: Option<u128>,
+    /// Bytes of all calls.
+    pub bytes: u128,
+    /// Lower end.
+    pub bytes_low: u128,
+    /// Upper end; `None` where one has none.
+    pub bytes_high: Option<u128>,
+    /// Bytes over links.
+    pub link_bytes: u128,
+    /// Sum of the limits of calls with numbers; `None` if a peak is not known.
+    pub limit_ns: Option<f64>,
+    /// The same for the lower ends of the bytes.
+    pub limit_low_ns: Option<f64>,
+    /// The same for the upper ends; `None` where there is none.
+    pub limit_high_ns: Option<f64>,
+    /// The same with achievable peaks.
+    pub achievable_ns: Option<f64>,
+    /// Limits by what bounds them.
+    bounds: [f64; 3],
+    /// The least certain basis of its calls with numbers.
+    basis: Option<Basis>,
+    /// A fallback peak was used.
+    pub fallback: Option<crate::dtype::Precision>,
+    /// The bytes of one call fit into the last cache.
+    pub fits_cache: bool,
+}
+
+/// Rows and the names that they have.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Rows {
+    /// What makes a row.
+    pub by: By,
+    /// In the order that was asked for.
+    pub rows: Vec<Row>,
+    /// Names of rows that are not by call.
+    pub names: Vec<String>,
+}
+
+impl Row {
+    fn new(name: u32) -> Self {
+        Self {
+            name,
+            bytes_high: Some(0),
+            limit_ns: Some(0.0),
+            limit_low_ns: Some(0.0),
+            limit_high_ns: Some(0.0),
+            achievable_ns: Some(0.0),
+            ..Self::default()
+        }
+    }
+
+    /// Time that would be gained at the limit; `None` without numbers or without limit.
+    pub fn gain_ns(&self) -> Option<f64> {
+        Some(nanos(self.known_time_ns) - self.known_limit()?)
+    }
+
+    fn known_limit(&self) -> Option<f64> {
+        self.basis?;
+        self.limit_ns
+    }
+
+    /// Percent of the limit that is reached.
+    pub fn pct(&self) -> Option<f64> {
+        let limit = self.known_limit()?;
+        (self.known_time_ns > 0).then(|| 100.0 * limit / nanos(self.known_time_ns))
+    }
+
+    /// What bounds most of the limit.
+    pub fn bound(&self) -> Option<Bound> {
+        self.known_limit()?;
+        let all = [Bound::Compute, Bound::Memory, Bound::Link];
+        let most = all.into_iter().zip(self.bounds).rev();
+        let most = most.max_by(|a, b| a.1.total_cmp(&b.1));
+        most.filter(|(_, ns)| *ns > 0.0).map(|(bound, _)| bound)
+    }
+
+    /// The least certain basis of its calls; unknown if none has numbers.
+    pub fn basis(&self) -> Basis {
+        self.basis.unwrap_or(Basis::Unknown)
+    }
+
+    /// TFLOP/s that its calls with numbers reach.
+    pub fn tflops(&self) -> Option<f64> {
+        self.basis?;
+        let flops = real(self.flops?);
+        (self.known_time_ns > 0).then(|| flops / nanos(self.known_time_ns) / 1e3)
+    }
+
+    /// GB/s of memory that its calls with numbers reach.
+    pub fn gbs(&self) -> Option<f64> {
+        self.basis?;
+        (self.known_time_ns > 0).then(|| real(self.bytes) / nanos(self.known_time_ns))
+    }
+
+    /// FLOPs for each byte.
+    pub fn intensity(&self) -> Option<f64> {
+        self.basis?;
+        let flops = self.flops?;
+        (self.bytes > 0).then(|| real(flops) / real(self.bytes))
+    }
+
+    fn add(
+        &mut self,
+        call: &Call,
+        kernels: u64,
+        time_ns: i64,
+        numbers: Option<&Numbers>,
+        limits: &Limits,
+    ) {
+        self.calls += 1;
+        self.kernels += kernels;
+        self.time_ns = self.time_ns.saturating_add(time_ns);
+        debug_assert!(call.kernels > 0);
+        let Some(numbers) = numbers else {
+            return;
+        };
+        self.known_time_ns = self.known_time_ns.saturating_add(time_ns);
+        if let Some(flops) = numbers.flops {
+            self.flops = Some(self.flops.unwrap_or(0).saturating_add(flops));
+        }
+        self.bytes = self.bytes.saturating_add(numbers.bytes);
+        self.bytes_low = self.bytes_low.saturating_add(numbers.bytes_low);
+        let high = self.bytes_high.zip(numbers.bytes_high);
+        self.bytes_high = high.map(|(a, b)| a.saturating_add(b));
+        self.link_bytes = self.link_bytes.saturating_add(numbers.link_bytes);
+        self.basis = self.basis.max(Some(numbers.basis));
+        let sum = |all: Option<f64>, one: Option<Limit>| Some(all? + one?.ns);
+        self.limit_ns = sum(self.limit_ns, limits.own);
+        self.limit_low_ns = sum(self.limit_low_ns, limits.low);
+        self.limit_high_ns = sum(self.limit_high_ns, limits.high);
+        self.achievable_ns = sum(self.achievable_ns, limits.achievable);
+        if let Some(limit) = limits.own {
+            self.fallback = self.fallback.or(limit.fallback);
+            match limit.bound {
+                Some(Bound::Compute) => self.bounds[0] += limit.ns,
+                Some(Bound::Memory) => self.bounds[1] += limit.ns,
+                Some(Bound::Link) => self.bounds[2] += limit.ns,
+                None => {}
+            }
+        }
+        self.fits_cache |= limits.fits_cache;
+    }
+}
+
+/// Limits of one kind of call on one device.
+#[derive(Clone, Copy, Default)]
+struct Limits {
+    own: Option<Limit>,
+    low: Option<Limit>,
+    high: Option<Limit>,
+    achievable: Option<Limit>,
+    fits_cache: bool,
+}
+
+impl Limits {
+    fn new(numbers: &Numbers, device: i64, devices: &RecordedDevices) -> Self {
+        let Some(device) = devices.get(device) else {
+            return Self::default();
+        };
+        let peaks = &device.peaks;
+        let with = |bytes: u128| peaks.limit_with(numbers, bytes);
+        Self {
+            own: peaks.limit(numbers),
+            low: with(numbers.bytes_low),
+            high: numbers.bytes_high.and_then(with),
+            achievable: device.achievable.as_ref().and_then(|p| p.limit(numbers)),
+            fits_cache: peaks.fits_cache(numbers.bytes),
+        }
+    }
+}
+
+/// A span as a number; durations are far below 2^52 ns.
+#[expect(clippy::cast_precision_loss, reason = "durations are below 2^52 ns")]
+pub(crate) fn nanos(ns: i64) -> f64 {
+    ns as f64
+}
+
+/// Where calls come from: the recording, and those of captures.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a, 't> {
+    /// The recording.
+    pub work: &'a GpuWork<'t>,
+    /// Recordings of captures, in the order that [`CallList::new`] had.
+    pub captures: &'a [&'a GpuWork<'t>],
+    /// Returns `true` for slices that are layers of the model, by their name.
+    pub is_layer: fn(&str) -> bool,
+}
+
+/// The name of calls whose launch is in no module, or layer.
+const NO_MODULE: &str = gpu_time::NO_MODULE;
+/// The name of calls whose launch is in no step with lengths.
+const NO_STEP: &str = "(no step)";
+/// The name of calls whose launch is in no layer.
+const NO_LAYER: &str = "(no layer)";
+
+impl<'t> Origin<'_, 't> {
+    fn index(&self, source: u32) -> Option<&TraceIndex<'t>> {
+        match source.checked_sub(1) {
+            None => Some(self.work.index()),
+            Some(at) => self.captures.get(at as usize).map(|work| work.index()),
+        }
+    }
+
+    fn module(&self, call: &Call) -> Option<String> {
+        let (source, launch) = call.launch?;
+        let work = match source.checked_sub(1) {
+            None => self.work,
+            Some(at) => self.captures.get(at as usize)?,
+        };
+        module_of(work, work.trace().slice(launch), false)
+    }
+
+    fn layer(&self, call: &Call) -> Option<String> {
+        let (source, launch) = call.launch?;
+        let index = self.index(source)?;
+        let launch = index.trace().slice(launch);
+        let found = launch.ancestors().find(|slice| {
+            let named = slice.name().is_some_and(self.is_layer);
+            named && index.activity(*slice) == Activity::PythonFunction
+        });
+        let name = found?.name()?;
+        Some(name.strip_prefix("nn.Module: ").unwrap_or(name).to_owned())
+    }
+}
+
+/// Merges the calls that `wants` takes.
+///
+/// Cost: a look-up for each call, by kernel and class for each piece of work; by module and layer a walk up from each launch.
+pub fn rows(
+    list: &CallList,
+    origin: &Origin<'_, '_>,
+    devices: &RecordedDevices,
+    (by, sort): (By, Sort),
+    wants: impl Fn(&Call) -> bool,
+) -> Rows {
+    let mut builder = RowsBuilder {
+        by,
+        known: FxHashMap::default(),
+        names: Vec::new(),
+        rows: Vec::new(),
+        limits: FxHashMap::default(),
+    };
+    let texts: Option<Vec<String>> = match by {
+        By::Class => Some(classes(list, origin.work)),
+        _ => None,
+    };
+    if by == By::Kernel {
+        for (event, call) in origin.work.events().iter().zip(&list.call_of) {
+            let Some(call) = list.calls.get(*call as usize).filter(|c| wants(c)) else {
+                continue;
+            };
+            let numbers = list.numbers(call).filter(|_| call.kernels == 1);
+            let at = builder.named(origin.work.name(event));
+            let limits = builder.limits_of(call, numbers, devices);
+            builder.rows[at].add(call, 1, event.dur_ns(), numbers, &limits);
+        }
+    } else {
+        for (at, call) in list.calls.iter().enumerate().filter(|(_, c)| wants(c)) {
+            let place = match by {
+                By::Call | By::Kernel => builder.kind(call.kind),
+                By::Op => builder.named(list.kind(call).map_or("", |kind| &kind.op)),
+                By::Class => {
+                    let text = texts.as_ref().and_then(|texts| texts.get(at));
+                    builder.named(text.map_or("", String::as_str))
+                }
+                By::Module => builder.named(origin.module(call).as_deref().unwrap_or(NO_MODULE)),
+                By::Layer => builder.named(origin.layer(call).as_deref().unwrap_or(NO_LAYER)),
+                By::Phase => {
+                    let step = call.step.and_then(|step| list.steps.get(step as usize));
+                    let phase = step.and_then(|mark| mark.lengths.phase());
+                    builder.named(phase.map_or(NO_STEP, |phase| phase.name()))
+                }
+            };
+            let numbers = list.numbers(call);
+            let limits = builder.limits_of(call, numbers, devices);
+            let kernels = u64::from(call.kernels);
+            builder.rows[place].add(call, kernels, call.time_ns, numbers, &limits);
+        }
+    }
+    let mut rows = Rows {
+        by,
+        rows: builder.rows,
+        names: builder.names,
+    };
+    rows.sort(list, sort);
+    rows
+}
+
+struct RowsBuilder {
+    by: By,
+    known: FxHashMap<String, usize>,
+    names: Vec<String>,
+    rows: Vec<Row>,
+    limits: FxHashMap<(u32, i64), Limits>,
+}
+
+impl RowsBuilder {
+    fn named(&mut self, name: &str) -> usize {
+        if let Some(at) = self.known.get(name) {
+            return *at;
+        }
+        let at = self.rows.len();
+        self.known.insert(name.to_owned(), at);
+        self.names.push(name.to_owned());
+        self.rows
+            .push(Row::new(u32::try_from(at).unwrap_or(u32::MAX)));
+        at
+    }
+
+    /// The row of a kind; rows by call are as many as kinds at most.
+    fn kind(&mut self, kind: u32) -> usize {
+        debug_assert!(self.by == By::Call);
+        let at = self.known.get(kind_key(kind).as_str()).copied();
+        at.unwrap_or_else(|| {
+            let at = self.rows.len();
+            self.known.insert(kind_key(kind), at);
+            self.rows.push(Row::new(kind));
+            at
+        })
+    }
+
+    fn limits_of(
+        &mut self,
+        call: &Call,
+        numbers: Option<&Numbers>,
+        devices: &RecordedDevices,
+    ) -> Limits {
+        let Some(numbers) = numbers else {
+            return Limits::default();
+        };
+        *self
+            .limits
+            .entry((call.kind, call.device))
+            .or_insert_with(|| Limits::new(numbers, call.device, devices))
+    }
+}
+
+fn kind_key(kind: u32) -> String {
+    kind.to_string()
+}
+
+/// By call: the class of its work, that with most time where they differ.
+fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<String> {
+    let mut times: Vec<Vec<(KernelClass, i64)>> = vec![Vec::new(); list.calls.len()];
+    for (event, call) in work.events().iter().zip(&list.call_of) {
+        let class = match event.kind {
+            WorkKind::Kernel => work.index().class(work.slice(event)),
+            WorkKind::Memcpy | WorkKind::Memset => KernelClass::Copy,
+        };
+        let own = &mut times[*call as usize];
+        match own.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, ns)) => *ns = ns.saturating_add(event.dur_ns()),
+            None => own.push((class, event.dur_ns())),
+        }
+    }
+    let most = times.into_iter().map(|own| {
+        let most = own.iter().rev().max_by_key(|(_, ns)| *ns);
+        most.map_or("", |(class, _)| class.name()).to_owned()
+    });
+    most.collect()
+}
+
+impl Rows {
+    /// What a row is called: its operator, or the name that it was made by.
+    pub fn name<'r>(&'r self, list: &'r CallList, row: &Row) -> &'r str {
+        let name = match self.by {
+            By::Call => list.kinds.get(row.name as usize).map(|kind| &kind.op),
+            _ => self.names.get(row.name as usize),
+        };
+        name.map_or("", String::as_str)
+    }
+
+    fn sort(&mut self, list: &CallList, sort: Sort) {
+        let by = self.by;
+        let names = &self.names;
+        let text = |row: &Row| match by {
+            By::Call => {
+                let kind = list.kinds.get(row.name as usize);
+                kind.map(|k| {
+                    (
+                        k.op.as_str(),
+                        k.kernel.as_str(),
+                        k.dims.as_str(),
+                        k.types.as_str(),
+                    )
+                })
+            }
+            _ => names
+                .get(row.name as usize)
+                .map(|name| (name.as_str(), "", "", "")),
+        };
+        let key = |row: &Row| match sort {
+            Sort::Time => None,
+            Sort::Gain => row.gain_ns(),
+            // The farthest from the limit first.
+            Sort::Pct => row.pct().map(|pct| -pct),
+            Sort::Flops => row.flops.map(real),
+            Sort::Bytes => row.basis.map(|_| real(row.bytes)),
+        };
+        self.rows.sort_by(|a, b| {
+            let first = match (key(a), key(b)) {
+                (Some(x), Some(y)) => y.total_cmp(&x),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => Ordering::Equal,
+            };
+            first
+                .then(b.time_ns.cmp(&a.time_ns))
+                .then_with(|| text(a).cmp(&text(b)))
+                .then(a.name.cmp(&b.name))
+        });
+    }
+}

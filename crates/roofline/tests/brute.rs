@@ -1,0 +1,306 @@
+//! Numbers against counting by hand: every multiplication, mask position, touched address, tap and drawn expert.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use roofline::{CollectiveSizes, Context, Models, Numbers, Recorded};
+use serde_json::json;
+
+fn numbers(op: &str, dims: &serde_json::Value, types: &[&str], more: More<'_>) -> Numbers {
+    let recorded = Recorded::parse(
+        Some(&dims.to_string()),
+        Some(&json!(types).to_string()),
+        more.strides.map(|s| s.to_string()).as_deref(),
+        more.concrete.map(|c| json!(c).to_string()).as_deref(),
+    );
+    Models::builtin()
+        .numbers(op, &recorded, &more.context)
+        .unwrap()
+}
+
+#[derive(Default)]
+struct More<'a> {
+    strides: Option<&'a serde_json::Value>,
+    concrete: Option<&'a [&'a str]>,
+    context: Context<'a>,
+}
+
+/// All indices of a shape.
+fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
+    shape.iter().fold(vec![Vec::new()], |all, n| {
+        let longer = all.iter().flat_map(|index| {
+            (0..*n).map(move |i| {
+                let mut index = index.clone();
+                index.push(i);
+                index
+            })
+        });
+        longer.collect()
+    })
+}
+
+/// Addresses that are touched by all indices of a tensor.
+fn touched(shape: &[u64], strides: &[u64]) -> usize {
+    let address = |index: &Vec<u64>| index.iter().zip(strides).map(|(i, s)| i * s).sum::<u64>();
+    let all: BTreeSet<u64> = indices(shape).iter().map(address).collect();
+    all.len()
+}
+
+/// Contiguous strides, 0 where a dimension is expanded.
+fn strides(shape: &[u64], expanded: &[bool]) -> Vec<u64> {
+    let mut strides = vec![0; shape.len()];
+    let mut next = 1;
+    for at in (0..shape.len()).rev() {
+        if !expanded[at] {
+            strides[at] = next;
+            next *= shape[at].max(1);
+        }
+    }
+    strides
+}
+
+proptest! {
+    #[test]
+    fn products(b in 1_u64..4, m in 0_u64..5, n in 0_u64..5, k in 0_u64..5, wide in prop::collection::vec(any::<bool>(), 6)) {
+        let (left, right) = ([b, m, k], [b, k, n]);
+        let (s, t) = (strides(&left, &wide[..3]), strides(&right, &wide[3..]));
+        let all = json!([s, t]);
+        let more = More { strides: Some(&all), ..More::default() };
+        let found = numbers("aten::bmm", &json!([left, right]), &["c10::Half", "c10::Half"], more);
+        let multiplied = indices(&[b, m, n, k]).len() as u128;
+        prop_assert_eq!(found.flops, Some(2 * multiplied));
+        let moved = touched(&left, &s) + touched(&right, &t) + indices(&[b, m, n]).len();
+        prop_assert_eq!(found.bytes, 2 * moved as u128);
+        let flat = numbers("aten::mm", &json!([[m, k], [k, n]]), &["float", "float"], More::default());
+        prop_assert_eq!(flat.flops, Some(2 * indices(&[m, n, k]).len() as u128));
+        prop_assert_eq!(flat.weight_bytes, 4 * u128::from(k * n));
+        let linear = numbers("aiter::gemm_a16w16", &json!([[m, k], [n, k]]), &["float", "float"], More::default());
+        prop_assert_eq!((linear.flops, linear.bytes), (flat.flops, flat.bytes));
+    }
+
+    #[test]
+    fn pointwise_broadcasts(a in prop::collection::vec(1_u64..4, 0..4), expand in prop::collection::vec(any::<bool>(), 4)) {
+        // The other operand is of length 1 where it is repeated.
+        let b: Vec<u64> = a.iter().zip(&expand).map(|(n, one)| if *one { 1 } else { *n }).collect();
+        let found = numbers("aten::mul", &json!([a, b]), &["float", "c10::Half"], More::default());
+        let all = indices(&a).len() as u128;
+        prop_assert_eq!(found.flops, Some(all));
+        let read = if a.is_empty() { 0 } else { 4 * all + 2 * indices(&b).len() as u128 };
+        prop_assert_eq!(found.bytes, read + 4 * all);
+    }
+
+    #[test]
+    fn reductions(shape in prop::collection::vec(1_u64..4, 1..4), which in prop::collection::vec(any::<bool>(), 3)) {
+        let dims: Vec<usize> = (0..shape.len()).filter(|at| which[*at]).collect();
+        let text = json!(dims).to_string();
+        let concrete = ["", text.as_str(), "False", ""];
+        let more = More { concrete: Some(&concrete), ..More::default() };
+        let types = ["int", "ScalarList", "Scalar", ""];
+        let found = numbers("aten::sum", &json!([shape, [], [], []]), &types, more);
+        // None of the dimensions stands for all.
+        let keeps = |at: usize| !dims.is_empty() && !dims.contains(&at);
+        let kept: BTreeSet<Vec<u64>> = indices(&shape).into_iter().map(|index| {
+            index.into_iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, i)| i).collect()
+        }).collect();
+        let all = indices(&shape).len() as u128;
+        prop_assert_eq!(found.flops, Some(all));
+        prop_assert_eq!(found.bytes, 4 * all + 8 * kept.len() as u128);
+    }
+
+    #[test]
+    fn attention(b in 1_u64..3, h in 1_u64..4, q in 0_u64..6, k in 0_u64..6, d in 1_u64..4, causal in any::<bool>()) {
+        let flag = if causal { "True" } else { "False" };
+        let flags = ["", "", "", "0.0", flag];
+        let types = ["float", "float", "float", "Scalar", "Scalar"];
+        let dims = json!([[b, h, q, d], [b, h, k, d], [b, h, k, d], [], []]);
+        let more = More { concrete: Some(&flags), ..More::default() };
+        let found = numbers("aten::_scaled_dot_product_flash_attention", &dims, &types, more);
+        let pairs = |sees: &dyn Fn(u64, u64) -> bool| {
+            indices(&[b, h, q, k]).iter().filter(|i| !causal || sees(i[2], i[3])).count() as u128
+        };
+        let first = pairs(&|i, j| j <= i);
+        prop_assert_eq!(found.flops, Some(2 * first * 2 * u128::from(d)));
+        let flags = ["", "", "", "0.0", "1.0", flag];
+        let types = ["float", "float", "float", "Scalar", "Scalar", "Scalar"];
+        let dims = json!([[b, q, h, d], [b, k, h, d], [b, k, h, d], [], [], []]);
+        let more = More { concrete: Some(&flags), ..More::default() };
+        let found = numbers("flash_attn::_flash_attn_forward", &dims, &types, more);
+        let last = pairs(&|i, j| j + q <= i + k);
+        prop_assert_eq!(found.flops, Some(2 * last * 2 * u128::from(d)));
+        let moved = 4 * u128::from(b * h * d) * u128::from(2 * q + 2 * k);
+        prop_assert_eq!((found.bytes, found.kv_bytes), (moved, 4 * u128::from(2 * b * h * d * k)));
+    }
+
+    #[test]
+    fn convolutions(n in 1_u64..9, k in 1_u64..4, s in 1_u64..4, p in 0_u64..3, d in 1_u64..3, groups in 1_u64..3) {
+        let (c_in, c_out) = (2 * groups, 3 * groups);
+        let texts = [s, p, d].map(|x| format!("[{x}]"));
+        let group = groups.to_string();
+        let concrete = ["", "", "", &texts[0], &texts[1], &texts[2], "False", "[0]", &group];
+        let types = ["float", "float", "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"];
+        let dims = json!([[2, c_in, n], [c_out, c_in / groups, k], [], [], [], [], [], [], []]);
+        let more = More { concrete: Some(&concrete), ..More::default() };
+        let found = numbers("aten::convolution", &dims, &types, more);
+        // Windows that lie in the padded row.
+        let reach = d * (k - 1);
+        let windows = (0..n + 2 * p).step_by(usize::try_from(s).unwrap()).filter(|at| at + reach < n + 2 * p).count() as u128;
+        let taps = 2 * u128::from(c_out) * windows * u128::from(c_in / groups * k);
+        prop_assert_eq!(found.flops, Some(2 * taps));
+        let moved = u128::from(2 * c_in * n + c_out * (c_in / groups) * k) + 2 * u128::from(c_out) * windows;
+        prop_assert_eq!(found.bytes, 4 * moved);
+    }
+
+    #[test]
+    fn rings_send_what_is_counted(n in 2_u64..9, chunk in 1_u64..5) {
+        // A ring passes a chunk to the next device in each of n - 1 rounds; an all-reduce does it twice.
+        let elements = i64::try_from(n * chunk).unwrap();
+        let sent_once = u128::from(4 * chunk * (n - 1));
+        for (name, inside, outside, sent) in [
+            ("allreduce", elements, elements, 2 * sent_once),
+            ("_allgather_base", elements / i64::try_from(n).unwrap(), elements, sent_once),
+            ("_reduce_scatter_base", elements, elements / i64::try_from(n).unwrap(), sent_once),
+            ("all_to_all", elements, elements, sent_once),
+            ("broadcast", elements, elements, u128::from(4 * n * chunk)),
+        ] {
+            let sizes = CollectiveSizes {
+                name: name.to_owned(),
+                dtype: "Float".to_owned(),
+                in_elements: Some(inside),
+                out_elements: Some(outside),
+                group_size: i64::try_from(n).ok(),
+            };
+            let context = Context { collective: Some(&sizes), ..Context::default() };
+            let more = More { context, ..More::default() };
+            let found = numbers("record_param_comms", &json!([]), &[], more);
+            prop_assert_eq!(found.link_bytes, sent, "{}", name);
+            prop_assert_eq!(found.bytes, 4 * u128::try_from(inside + outside).unwrap());
+        }
+    }
+}
+
+/// Experts that all draws of `k` of `experts` for each of `tokens` tokens touch, on average.
+fn drawn(experts: u32, k: u32, tokens: u32) -> f64 {
+    let sets: Vec<u32> = (0..1_u32 << experts)
+        .filter(|set| set.count_ones() == k)
+        .collect();
+    let mut unions = vec![0_u32];
+    for _ in 0..tokens {
+        unions = unions
+            .iter()
+            .flat_map(|union| sets.iter().map(move |set| union | set))
+            .collect();
+    }
+    let sum: u64 = unions
+        .iter()
+        .map(|union| u64::from(union.count_ones()))
+        .sum();
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    let mean = sum as f64 / unions.len() as f64;
+    mean
+}
+
+#[test]
+fn experts_are_drawn_uniformly() {
+    for (experts, k, tokens) in [(3, 1, 4), (4, 2, 3), (5, 2, 2), (4, 4, 2), (3, 2, 1)] {
+        let (width, rows, inner) = (8, 6, 4);
+        let dims = json!([
+            [tokens, width],
+            [experts, rows, width],
+            [experts, width, inner],
+            [tokens, k],
+            [tokens, k]
+        ]);
+        let types = ["float", "float", "float", "float", "int"];
+        let found = numbers(
+            "vllm::outplace_fused_experts",
+            &dims,
+            &types,
+            More::default(),
+        );
+        let each = u128::from(4_u32 * (rows * width + width * inner));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "small counts"
+        )]
+        let mean = (each as f64 * drawn(experts, k, tokens)).round_ties_even() as u128;
+        assert_eq!(found.weight_bytes, mean, "{experts} {k} {tokens}");
+        let fixed = found.bytes - mean;
+        assert_eq!(found.bytes_low - fixed, each * u128::from(k.min(experts)));
+        let most = u128::from(experts.min(tokens * k));
+        assert_eq!(found.bytes_high, Some(fixed + each * most));
+        let flops = 2 * u128::from(tokens * k * (rows * width + width * inner));
+        assert_eq!(found.flops, Some(flops));
+    }
+}
+
+/// Texts that may be anything, and some that nearly fit.
+fn odd_text() -> impl Strategy<Value = String> {
+    let list = prop::collection::vec(
+        prop_oneof![
+            Just("[]".to_owned()),
+            Just("[-1]".to_owned()),
+            Just("[0, 0]".to_owned()),
+            Just("[9223372036854775807, 9223372036854775807]".to_owned()),
+            Just("[3, 4]".to_owned()),
+            Just("[2, 3, 4]".to_owned()),
+            Just("[2, 3, 4, 5]".to_owned()),
+            Just("[[2], [3]]".to_owned()),
+            Just("\"c10::BFloat16\"".to_owned()),
+            Just("\"float\"".to_owned()),
+            Just("\"Scalar\"".to_owned()),
+            Just("\"[0, 1]\"".to_owned()),
+            Just("\"True\"".to_owned()),
+            Just("\"-9223372036854775808\"".to_owned()),
+            Just("\"inf\"".to_owned()),
+            Just("1e400".to_owned()),
+            Just("null".to_owned()),
+        ],
+        0..28,
+    );
+    prop_oneof![
+        list.prop_map(|parts| format!("[{}]", parts.join(", "))),
+        ".{0,20}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_arguments_make_a_model_fail(
+        dims in odd_text(), types in odd_text(), strides in odd_text(), concrete in odd_text(),
+    ) {
+        let recorded = Recorded::parse(Some(&dims), Some(&types), Some(&strides), Some(&concrete));
+        let lengths = roofline::Lengths::of_name("execute_context_2(273_52229)_generation_25(25)");
+        let context = Context { lengths: lengths.as_ref(), world_size: Some(8), window: Some(3), ..Context::default() };
+        for name in Models::builtin().names() {
+            let _ = Models::builtin().numbers(name, &recorded, &context);
+        }
+        let _ = Models::builtin().numbers("triton_red_x", &recorded, &context);
+    }
+}
+
+#[test]
+fn empty_and_huge_tensors_have_numbers_or_a_reason() {
+    let found = numbers(
+        "aten::mm",
+        &json!([[0, 7], [7, 3]]),
+        &["float", "float"],
+        More::default(),
+    );
+    assert_eq!((found.flops, found.bytes), (Some(0), 4 * 21));
+    let wide = json!([[1_u64 << 32, 1_u64 << 31], [1_u64 << 31, 4]]);
+    let found = numbers("aten::mm", &wide, &["float", "float"], More::default());
+    assert_eq!(found.flops, Some(2 << 65));
+    let most = i64::MAX;
+    let recorded = Recorded::parse(
+        Some(&format!("[[{most}, {most}, {most}]]")),
+        Some(r#"["double"]"#),
+        None,
+        None,
+    );
+    let why = Models::builtin().numbers("aten::neg", &recorded, &Context::default());
+    assert_eq!(why.unwrap_err().to_string(), "arguments not as expected");
+}
