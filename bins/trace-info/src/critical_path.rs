@@ -6,29 +6,24 @@ use byte_source::output::AtomicFile;
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, Stage};
 use critical_path::{
-    Analysis, Change, Error, Graph, Mark, Options, Part, PartOptions, analyse, marks,
+    Analysis, Change, Error, Graph, Mark, Options, Part, PartOptions, analyse, doubts, lines,
+    marks, path_trace, sentences, tables,
 };
 use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks};
 use gpu_time::{GpuWork, NoGpuWork, Note};
 use perfetto_reader::ArgPolicy;
-use report::{Cell, Column, SchemaVersion, Table, Unit};
+use report::Table;
 use serde::Serialize;
 use trace_input::{NamedTrace, only_args};
+use trace_model::Rank;
 use trace_model::kernel::TraceIndex;
-use trace_model::{
-    ArgsRef, FinishOptions, FlowPoint, FlowRole, FlowSpace, Pid, Process, Rank, SliceData, Thread,
-    Tid, TraceBuilder, Track, TrackKind,
-};
 
 use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
-use crate::critical_text;
 use crate::document::{Destination, Document};
 use crate::empty;
 
 /// What the JSON document is called.
 const SCHEMA: &str = "critical-path/1";
-
-const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
 
 pub(crate) const HELP: &str = "\
 A step lasts from the end of the step before to the end of its last work on the
@@ -136,11 +131,13 @@ pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
         |input| keep(args, input, paths.len() > 1),
     )?;
     let mut kept = std::mem::take(&mut each.results);
-    let text = matches!(
+    let is_text = matches!(
         report.format.format(),
         ReportFormat::Text | ReportFormat::Md
     );
-    if let Some(empty) = each.reasons_only(VERSION).filter(|_| text)
+    if let Some(empty) = each
+        .reasons_only(tables::SCHEMA_VERSION)
+        .filter(|_| is_text)
         && kept.iter().all(|kept| !kept.has_calls)
     {
         empty.write(to)?;
@@ -162,9 +159,9 @@ pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
         Err(error @ Error::NoSuchStep { .. }) => return Err(error).or_exit(Outcome::CannotAnswer),
         Err(error) => return Err(error).or_exit(Outcome::CannotAnswer),
     };
-    notes.extend(critical_text::doubts(&analysis));
+    notes.extend(doubts(&analysis));
     if let Some(mut file) = perfetto {
-        export(&analysis, &mut file)?;
+        perfetto_reader::write::write_trace(&path_trace(&analysis)?, &mut file)?;
         file.commit()?;
     }
     if !args.path {
@@ -186,12 +183,12 @@ pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
             out.finish()?;
         }
         (to, format) => {
-            let mut document = Document::new(VERSION);
+            let mut document = Document::new(tables::SCHEMA_VERSION);
             match format {
                 ReportFormat::Csv | ReportFormat::Parquet => {
                     document.tables.push(main_table(args, &analysis)?);
                 }
-                _ => critical_text::document(&mut document, args, &analysis, found_by, &notes)?,
+                _ => text(&mut document, args, &analysis, found_by, &notes)?,
             }
             document.write(to)?;
         }
@@ -355,206 +352,56 @@ fn graph(kept: Vec<Kept>) -> Graph {
     Graph::new(parts, Some((&digests, &job)))
 }
 
-fn nanos(name: &'static str) -> Column {
-    Column::int(name).unit(Unit::Nanos)
-}
-
 /// The table for CSV and Parquet: steps, or what `--path` or `--ops` list.
-fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> anyhow::Result<Table> {
+fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> report::Result<Table> {
     if args.path {
-        return segments(analysis);
+        return tables::segments(analysis);
     }
     if args.ops {
-        return ops(analysis);
+        return tables::ops(analysis);
     }
-    steps(analysis)
+    tables::steps(analysis)
 }
 
-fn steps(analysis: &Analysis) -> anyhow::Result<Table> {
-    let mut columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        Column::text("name"),
-        nanos("host_begin_ns"),
-        nanos("host_end_ns"),
-        nanos("device_begin_ns"),
-        nanos("device_end_ns"),
-        nanos("begin_ns"),
-        nanos("end_ns"),
-        nanos("duration_ns"),
-        Column::text("flags"),
-        Column::text("verdict"),
-        Column::text("limit"),
-        Column::real("share_pct").unit(Unit::Pct),
-    ];
-    columns.extend([
-        nanos("gpu_ns"),
-        nanos("comm_ns"),
-        nanos("launch_ns"),
-        nanos("host_ns"),
-        nanos("sync_ns"),
-        nanos("wait_ns"),
-        nanos("input_ns"),
-        nanos("unknown_ns"),
-        nanos("other_ranks_ns"),
-        nanos("unexplained_ns"),
-        nanos("guessed_ns"),
-        nanos("model_ns"),
-    ]);
-    let mut table = Table::new("steps", columns)?;
-    for row in &analysis.steps {
-        let flags: Vec<&str> = row.flags.iter().map(|flag| flag.name()).collect();
-        let flags = flags.join(" ");
-        let mut cells: Vec<Cell<'_>> = vec![
-            u64::from(row.rank).into(),
-            u64::from(row.step).into(),
-            row.name.as_str().into(),
-            row.host_begin_ns.into(),
-            row.host_end_ns.into(),
-            row.device_begin_ns.into(),
-            row.device_end_ns.into(),
-            row.begin_ns.into(),
-            row.end_ns.into(),
-            row.duration_ns.into(),
-            flags.as_str().into(),
-            row.verdict.into(),
-            row.limit.map(|limit| limit.name()).into(),
-            row.share_pct.into(),
-        ];
-        let groups = critical_path::Group::ALL.into_iter();
-        cells.extend(groups.map(|group| Cell::from(row.groups.of(group))));
-        cells.extend([
-            Cell::from(row.other_ranks_ns),
-            row.unexplained_ns.into(),
-            row.guessed_ns.into(),
-            row.model_ns.into(),
-        ]);
-        table.push(&cells)?;
-    }
-    Ok(table)
-}
+/// Rows of tables that are cut in text.
+const ROWS: usize = 12;
 
-fn segments(analysis: &Analysis) -> anyhow::Result<Table> {
-    let columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        nanos("begin_ns"),
-        nanos("end_ns"),
-        Column::text("class"),
-        Column::text("group"),
-        Column::text("name"),
-        Column::text("evidence"),
-        Column::uint("on_rank"),
-    ];
-    let mut table = Table::new("segments", columns)?;
-    for row in &analysis.segments {
-        let segment = &row.segment;
-        let class = segment.class.name();
-        table.push(&[
-            u64::from(row.rank).into(),
-            u64::from(row.step).into(),
-            segment.begin_ns.into(),
-            segment.end_ns.into(),
-            class.as_str().into(),
-            segment.class.group().name().into(),
-            segment.name.as_str().into(),
-            segment.evidence.name().into(),
-            u64::from(segment.on_rank).into(),
-        ])?;
+fn text(
+    document: &mut Document,
+    args: &CriticalPathArgs,
+    analysis: &Analysis,
+    steps_by: &str,
+    notes: &[Note],
+) -> report::Result<()> {
+    for sentence in sentences(analysis) {
+        document.sentence(sentence);
     }
-    Ok(table)
-}
-
-fn ops(analysis: &Analysis) -> anyhow::Result<Table> {
-    let columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        Column::text("class"),
-        Column::text("name"),
-        Column::int("device"),
-        Column::int("stream"),
-        nanos("begin_ns"),
-        nanos("end_ns"),
-        nanos("slack_ns"),
-    ];
-    let mut table = Table::new("ops", columns)?;
-    for row in &analysis.ops {
-        let class = row.class.name();
-        table.push(&[
-            u64::from(row.rank).into(),
-            row.step.map(u64::from).into(),
-            class.as_str().into(),
-            row.name.as_str().into(),
-            row.device.into(),
-            row.stream.into(),
-            row.begin_ns.into(),
-            row.end_ns.into(),
-            row.slack_ns.into(),
-        ])?;
-    }
-    Ok(table)
-}
-
-/// Writes the path as a trace: a process for each rank, a row for each group, arrows from one segment to the next.
-fn export(analysis: &Analysis, out: &mut AtomicFile) -> anyhow::Result<()> {
-    let mut builder = TraceBuilder::new();
-    let mut lanes = std::collections::BTreeMap::new();
-    let category = builder.events.strings.intern("critical_path");
-    let category = builder.events.category(category);
-    let mut before: Option<(u32, u32)> = None;
-    for (at, row) in analysis.segments.iter().enumerate() {
-        let group = row.segment.class.group();
-        let key = (row.rank, group);
-        let lane = *lanes.entry(key).or_insert_with(|| {
-            let name = format!("critical path of rank {}", row.rank);
-            let name = builder.events.strings.intern(&name);
-            let process = builder.process(Process {
-                name: Some(name),
-                ..Process::new(Pid(i64::from(row.rank) + 1))
-            });
-            let name = builder.events.strings.intern(group.name());
-            let thread = builder.thread(Thread {
-                name: Some(name),
-                ..Thread::new(Tid(group as i64 + 1), Some(process))
-            });
-            let track = builder.track(Track {
-                process: Some(process),
-                thread: Some(thread),
-                ..Track::new(TrackKind::Thread)
-            });
-            builder.lane(Some(track))
-        });
-        let segment = &row.segment;
-        let name = match segment.name.as_str() {
-            "" => segment.class.name(),
-            name => format!("{}: {name}", segment.class.name()),
-        };
-        let data = SliceData {
-            name: Some(builder.events.strings.intern(&name)),
-            category,
-            args: ArgsRef::NONE,
-        };
-        let length = segment.end_ns - segment.begin_ns;
-        builder
-            .events
-            .complete(lane, segment.begin_ns, length, data);
-        let point = |id: usize, role| FlowPoint {
-            id: id as u64,
-            category: None,
-            name: None,
-            space: FlowSpace::Chrome,
-            role,
-        };
-        if before == Some((row.rank, row.step)) {
-            builder.events.attach_flow(point(at, FlowRole::End));
+    for (label, text) in lines(analysis, steps_by) {
+        match label {
+            "guessed" => document.line(label, format!("{text} (--no-guesses leaves them out)")),
+            label => document.line(label, text),
         }
-        let next = analysis.segments.get(at + 1);
-        if next.is_some_and(|next| (next.rank, next.step) == (row.rank, row.step)) {
-            builder.events.attach_flow(point(at + 1, FlowRole::Start));
-        }
-        before = Some((row.rank, row.step));
     }
-    let trace = builder.finish(&FinishOptions::default())?;
-    perfetto_reader::write::write_trace(&trace, out)?;
+    document.notes(notes);
+    document.table("budget", tables::budget(analysis)?);
+    if !args.what_if.is_empty() {
+        document.table("what if", tables::what_if(analysis)?);
+    }
+    if !analysis.opportunities.is_empty() {
+        document.table(
+            "without the largest names on the path",
+            tables::opportunities(analysis)?,
+        );
+    }
+    if analysis.steps.len() > 1 {
+        document.table("steps", tables::steps_narrow(analysis, ROWS)?);
+    }
+    document.table("largest on the path", tables::largest(analysis, ROWS)?);
+    if args.path {
+        document.table("path", tables::segments_narrow(analysis)?);
+    }
+    if args.ops {
+        document.table("GPU activities", tables::ops_narrow(analysis)?);
+    }
     Ok(())
 }

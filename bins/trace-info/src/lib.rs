@@ -4,7 +4,6 @@ mod args;
 mod comm;
 mod convert;
 mod critical_path;
-mod critical_text;
 mod diff;
 mod document;
 mod empty;

@@ -31,10 +31,12 @@
 //! ```
 
 mod analysis;
+mod answer;
 mod calls;
 mod change;
 mod class;
 mod effect;
+mod exported;
 mod graph;
 mod guess;
 mod lags;
@@ -52,11 +54,14 @@ mod simulated;
 mod slack;
 mod steps;
 mod summary;
+pub mod tables;
 mod waits;
 
 pub use analysis::{Error, Options, analyse};
+pub use answer::{doubts, lines, sentences};
 pub use change::{Change, ChangeError, Target};
 pub use class::{Class, EdgeKind, Evidence, Group, Lag, Limit};
+pub use exported::path_trace;
 pub use graph::Graph;
 pub use lags::LagTime;
 pub use marks::marks;

@@ -1,11 +1,11 @@
 //! How a number of spans is distributed.
 
-use rank_align::real::quantile;
 use serde::Serialize;
+use stats::percentile;
 
 /// The distribution of spans in nanoseconds.
 ///
-/// Quantiles, the median among them, are those of [`quantile`].
+/// Quantiles, the median among them, are those of [`percentile`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Spread {
@@ -50,10 +50,10 @@ impl Spread {
             min_ns,
             max_ns,
             std_ns: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
-            median_ns: quantile(values, 50),
-            p90_ns: quantile(values, 90),
-            p95_ns: quantile(values, 95),
-            p99_ns: quantile(values, 99),
+            median_ns: percentile(values, 50.0),
+            p90_ns: percentile(values, 90.0),
+            p95_ns: percentile(values, 95.0),
+            p99_ns: percentile(values, 99.0),
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use rank_align::real::{quantile, real};
+use rank_align::real::real;
 use rustc_hash::FxBuildHasher;
+use stats::percentile;
 use trace_model::kernel::CommLibrary;
 use trace_model::{DeviceId, Slice, SliceId, StrId, StreamId};
 
@@ -23,7 +24,7 @@ pub struct Distribution {
     pub total_ns: i64,
     /// Minimum.
     pub min_ns: i64,
-    /// The median, as the other percentiles by [`quantile`].
+    /// The median, as the other percentiles by [`percentile`].
     pub p50_ns: f64,
     /// The 90th percentile.
     pub p90_ns: f64,
@@ -54,9 +55,9 @@ impl Distribution {
             count: values.len(),
             total_ns: i64::try_from(total).unwrap_or(i64::MAX),
             min_ns,
-            p50_ns: quantile(values, 50),
-            p90_ns: quantile(values, 90),
-            p99_ns: quantile(values, 99),
+            p50_ns: percentile(values, 50.0),
+            p90_ns: percentile(values, 90.0),
+            p99_ns: percentile(values, 99.0),
             max_ns,
             mean_ns,
             stddev_ns: if values.len() < 2 {

@@ -24,22 +24,6 @@ pub fn nearest(x: f64) -> i64 {
     x.round() as i64
 }
 
-/// Returns the value below which `percent` of the sorted values lie; 0 of none. It is the linear interpolation between the two nearest
-/// values in order (type 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages", 1996), as numpy and pandas have it.
-///
-/// ```
-/// use rank_align::real::quantile;
-///
-/// assert_eq!(quantile(&[10, 20, 30, 40], 50), 25.0);
-/// ```
-pub fn quantile(sorted: &[i64], percent: usize) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    let place = last * percent;
-    let (at, part) = (place / 100, count(place % 100) / 100.0);
-    let value = |i: usize| sorted.get(i.min(last)).map_or(0.0, |v| real(*v));
-    value(at) + (value(at + 1) - value(at)) * part
-}
-
 /// The lower median of sorted values.
 pub fn lower_median(sorted: &[i64]) -> Option<i64> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()

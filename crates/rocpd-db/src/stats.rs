@@ -111,14 +111,14 @@ impl Quantiles {
     #[must_use]
     pub fn of(durations_ns: &mut [i64]) -> Self {
         durations_ns.sort_unstable();
-        let at = |share| quantile(durations_ns, share);
-        let p50_ns = at(0.5);
+        let at = |percent| ::stats::percentile(durations_ns, percent);
+        let p50_ns = at(50.0);
         let mut found = Self {
             p50_ns,
-            p90_ns: at(0.9),
-            p95_ns: at(0.95),
-            p99_ns: at(0.99),
-            p999_ns: at(0.999),
+            p90_ns: at(90.0),
+            p95_ns: at(95.0),
+            p99_ns: at(99.0),
+            p999_ns: at(99.9),
             mad_ns: 0.0,
         };
         let mut distances: Vec<f64> = durations_ns
@@ -126,23 +126,11 @@ impl Quantiles {
             .map(|&d| (real(d) - p50_ns).abs())
             .collect();
         distances.sort_unstable_by(f64::total_cmp);
-        let middle = distances.len() / 2;
-        found.mad_ns = match distances.len() {
-            0 => 0.0,
-            n if n % 2 == 1 => distances.get(middle).copied().unwrap_or_default(),
-            _ => {
-                let pair = (distances.get(middle - 1), distances.get(middle));
-                (pair.0.copied().unwrap_or_default() + pair.1.copied().unwrap_or_default()) / 2.0
-            }
-        };
+        if !distances.is_empty() {
+            found.mad_ns = ::stats::quantile(&distances, 0.5);
+        }
         found
     }
-}
-
-/// A quantile of sorted durations, ns.
-fn quantile(sorted: &[i64], share: f64) -> f64 {
-    let at = |at: usize| sorted.get(at).copied().map_or(0.0, real);
-    ::stats::quantile_at(sorted.len(), share, at).unwrap_or(0.0)
 }
 
 #[cfg(test)]

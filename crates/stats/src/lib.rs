@@ -1,6 +1,6 @@
 //! Statistics that several analyses share, each with one definition.
 //!
-//! * [`quantile`] and [`quantile_at`]: between order statistics (Hyndman and Fan's type 7, numpy's default); [`nearest_rank`]: a
+//! * [`quantile`], [`percentile`] and [`quantile_at`]: between order statistics (Hyndman and Fan's type 7, numpy's default); [`nearest_rank`]: a
 //!   recorded value; [`median`];
 //! * [`mann_whitney`] on [`pooled_ranks`];
 //! * tails and quantiles of the normal and of Student's t distribution, [`ln_gamma`].
@@ -24,6 +24,8 @@ mod order;
 mod rank;
 mod special;
 
-pub use order::{median, nearest_rank, quantile, quantile_at, quantile_position, sorted};
+pub use order::{
+    median, nearest_rank, percentile, quantile, quantile_at, quantile_position, sorted,
+};
 pub use rank::{mann_whitney, pooled_ranks};
 pub use special::{ln_gamma, normal_quantile, normal_sf, student_quantile, student_sf2};

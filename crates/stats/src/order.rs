@@ -39,6 +39,17 @@ pub fn quantile_at(n: usize, q: f64, at: impl Fn(usize) -> f64) -> Option<f64> {
     })
 }
 
+/// Returns the `percent` percentile (0 to 100) of ascending integers; 0 of none. See [`quantile_at`].
+///
+/// ```
+/// assert_eq!(stats::percentile(&[10, 20, 30, 40], 50.0), 25.0);
+/// ```
+#[must_use]
+pub fn percentile(sorted: &[i64], percent: f64) -> f64 {
+    let at = |at: usize| sorted.get(at).map_or(0.0, |value| *value as f64);
+    quantile_at(sorted.len(), percent / 100.0, at).unwrap_or(0.0)
+}
+
 /// Returns the index below the `q` quantile of values numbered from 0 to `last`, and how far the quantile is from there to the
 /// next, for sources that give only some of their values.
 #[expect(

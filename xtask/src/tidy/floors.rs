@@ -56,8 +56,11 @@ const FLOORS: &[(&str, &[&str])] = &[
             "charts",
         ],
     ),
-    ("gpu-time", &["trace-model", "rank-align", "report"]),
-    ("critical-path", &["gpu-time", "trace-model"]),
+    (
+        "gpu-time",
+        &["trace-model", "rank-align", "report", "stats"],
+    ),
+    ("critical-path", &["gpu-time", "report", "trace-model"]),
     (
         "perf-compare",
         &["byte-source", "report", "stats", "trace-model"],
@@ -66,7 +69,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "roofline",
         &["gpu-time", "launch-stacks", "trace-model", "report"],
     ),
-    ("launch-stacks", &["trace-model", "rank-align"]),
+    ("launch-stacks", &["trace-model", "rank-align", "stats"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
     (

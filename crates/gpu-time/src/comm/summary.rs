@@ -8,7 +8,8 @@ use trace_model::kernel::collective::CollectiveOp;
 
 use crate::comm::digest::RankDigest;
 use crate::comm::job::Job;
-use rank_align::real::{count, quantile, real};
+use rank_align::real::{count, real};
+use stats::percentile;
 
 /// What the collectives of one row have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -138,7 +139,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
                 exposed_ns: sums.exposed_ns,
                 latency_ns,
                 min_latency_ns: at(0),
-                median_latency_ns: quantile(&sums.latencies, 50),
+                median_latency_ns: percentile(&sums.latencies, 50.0),
                 max_latency_ns: at(n.saturating_sub(1)),
                 mean_skew_ns: (!sums.skews.is_empty())
                     .then(|| real(sums.skews.iter().sum()) / count(sums.skews.len())),
