@@ -173,7 +173,11 @@ pub(crate) struct LabelArgs {
     /// Log of mmap and munmap, lines 'TIME_NS mmap|munmap ADDRESS BYTES': the label of a page ends there
     #[arg(long, value_name = "FILE")]
     pub(crate) unmaps: Vec<PathBuf>,
-    /// JSON table of KV blocks with the times when they were allocated and freed; the format is below
+    /// JSON table of KV blocks with the times when they were allocated and freed
+    ///
+    /// Such as {"base_address": 140737488355328, "block_bytes": 65536, "blocks": [{"block_id": 0, "alloc_ns": 5000, "free_ns": 9000}]}:
+    /// block N lies at base_address + N * block_bytes, or at its own "address"; times are in the clock of the trace, and may be left out; a block
+    /// that is used again has one entry for each use. docs/memtrace.md has all members.
     #[arg(long, value_name = "FILE")]
     pub(crate) kv_table: Vec<PathBuf>,
     /// Policy for unclassified rows: keep, skip, error, runtime

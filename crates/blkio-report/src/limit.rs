@@ -152,7 +152,7 @@ pub struct AtDepth {
 }
 
 impl AtDepth {
-    pub(crate) fn mean_depth(&self) -> f64 {
+    fn mean_depth(&self) -> f64 {
         self.depth as f64 / self.requests as f64
     }
 

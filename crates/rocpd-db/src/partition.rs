@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::info::{Info, Names, Process, is_guid, metadata};
 use crate::issues::Issues;
 use crate::sqlite::{Catalog, CatalogTable, Cursor, Leaves, Lookup, PageFile, Value};
-use crate::value::BadSlot;
+use crate::value::{BadSlot, Fields};
 
 /// The tables of the format, without suffix.
 pub(crate) const TABLES: [&str; 28] = [
@@ -354,6 +354,16 @@ pub(crate) fn partitions_of(
         let Some(own) = table.name.strip_prefix("rocpd_metadata") else {
             continue;
         };
+        // A table of a longer name, of a partition whose suffix that name ends in.
+        let strings = catalog.tables.iter();
+        let mut others = strings.filter_map(|other| other.name.strip_prefix("rocpd_string"));
+        let has_own = catalog.table(&format!("rocpd_string{own}")).is_some();
+        if !has_own
+            && others
+                .any(|other| other.len() < own.len() && own.ends_with(other) && !other.is_empty())
+        {
+            continue;
+        }
         let meta = metadata(
             file,
             &Table {

@@ -239,7 +239,10 @@ fn compressed_texts_are_named() {
     let [issue] = issues.as_slice() else {
         panic!("{issues:?}");
     };
-    assert!(issue.only_value && issue.count == changed as u64, "{issue}");
+    assert!(
+        issue.only_value && (1..=changed as u64).contains(&issue.count),
+        "{issue}"
+    );
     assert!(
         issue
             .to_string()

@@ -5,7 +5,7 @@
 //! up to the logarithm of the ratio of both times; a sum is split by the logarithmic mean (Ang, Energy Policy 33, 2005, LMDI I).
 //!
 //! Latency follows load: more requests at a time, larger ones or shorter pauses make it longer, at most until nothing is gained.
-//! Up to there its change is a consequence. Beyond, and as far as it differs at equal depth, it is a cause: of the access pattern or the
+//! Up to there its change is a consequence. Beyond, and as far as it differs for requests that find no other in flight, it is a cause: of the access pattern or the
 //! mix where these changed, else of the device.
 
 use std::fmt::Write as _;
@@ -23,11 +23,9 @@ const SURE: f64 = 3.0;
 /// Difference of shares from which an access pattern, or a mix of reads and writes, is another.
 const OTHER_PATTERN: f64 = 0.2;
 const OTHER_MIX: f64 = 0.1;
-/// Requests of a class of depths, and their share of all, from which latencies at equal depth are compared.
-const LEAST_OF_DEPTH: u64 = 50;
-const SHARE_OF_DEPTH: f64 = 0.05;
-/// Largest ratio of depths that are equal.
-const EQUAL_DEPTH: f64 = 1.1;
+/// Requests that find no other in flight, and their share of all, from which their latencies are compared.
+const LEAST_ALONE: u64 = 50;
+const SHARE_ALONE: f64 = 0.05;
 /// Share of the largest cause below which another is not named beside it.
 const BESIDE: f64 = 0.15;
 
@@ -120,20 +118,24 @@ fn threads(a: &Pace, b: &Pace) -> ([u64; 2], bool) {
         all.min_by(|x, y| change(x).total_cmp(&change(y)))
             .unwrap_or([of_a.start, of_b.start])
     };
-    if least >= of_a.end.min(of_b.end) {
-        return (least_change(), false);
-    }
-    let other = least_change();
-    let differ = other[0] != other[1];
-    let explains = {
-        let (x, y) = (a.pause(other[0]), b.pause(other[1]));
+    let are_alike = |[x, y]: [u64; 2]| {
+        let (x, y) = (a.pause(x), b.pause(y));
         (x - y).abs() <= CHANGED * log_mean(x + a.latency(), y + b.latency())
     };
-    ([least; 2], differ && explains)
+    if least >= of_a.end.min(of_b.end) {
+        // Threads that keep out of each other's way are more than the depths show: the same number with the same pauses explains both.
+        return match are_alike([least; 2]) {
+            true => ([least; 2], false),
+            false => (least_change(), false),
+        };
+    }
+    let other = least_change();
+    ([least; 2], other[0] != other[1] && are_alike(other))
 }
 
-/// Logarithm of the ratio of latencies at equal depth, size and direction, with its standard error; `None` where there are none.
-fn at_equal_depth(a: &Pace, b: &Pace) -> Option<(f64, f64)> {
+/// Logarithm of the ratio of the latencies of requests that found no other in flight, of equal size and direction, with its standard error;
+/// `None` where there are none. At greater depths latency also goes by how far the others are.
+fn alone(a: &Pace, b: &Pace) -> Option<(f64, f64)> {
     let [a, b] = [a, b].map(|of| match of.loads.as_slice() {
         [only] => Some(only),
         _ => None,
@@ -142,23 +144,15 @@ fn at_equal_depth(a: &Pace, b: &Pace) -> Option<(f64, f64)> {
     if a.size != b.size || a.slot() != b.slot() {
         return None;
     }
-    let is_enough = |of: &AtDepth, load: &Load| {
-        of.requests >= LEAST_OF_DEPTH
-            && of.requests as f64 >= SHARE_OF_DEPTH * load.requests as f64
-            && of.latency_ns > 0
+    let of = |load: &Load| {
+        let of = load.by_depth.first().copied()?;
+        let share = of.requests as f64 / load.requests as f64;
+        let is_enough = of.requests >= LEAST_ALONE && share >= SHARE_ALONE && of.latency_ns > 0;
+        is_enough.then_some(of)
     };
-    let mut sums = (0.0, 0.0, 0.0);
-    for (x, y) in a.by_depth.iter().zip(&b.by_depth) {
-        let depths = y.mean_depth() / x.mean_depth();
-        if !is_enough(x, a) || !is_enough(y, b) || depths.max(1.0 / depths) > EQUAL_DEPTH {
-            continue;
-        }
-        let weight = x.requests.min(y.requests) as f64;
-        sums.0 += weight;
-        sums.1 += weight * (y.mean_latency() / x.mean_latency()).ln();
-        sums.2 += weight * weight * (x.error() + y.error());
-    }
-    (sums.0 > 0.0).then(|| (sums.1 / sums.0, sums.2.sqrt() / sums.0))
+    let (x, y): (AtDepth, AtDepth) = (of(a)?, of(b)?);
+    let log = (y.mean_latency() / x.mean_latency()).ln();
+    Some((log, (x.error() + y.error()).sqrt()))
 }
 
 impl Pair {
@@ -196,10 +190,13 @@ impl Pair {
         let load = think + depth + size;
         let follows = latency.clamp((-load).min(0.0), (-load).max(0.0));
         let mut rest = latency - follows;
-        let patterns = a.sequential.zip(b.sequential);
+        let patterns = match writes.abs() >= OTHER_MIX {
+            true => a.sequential_of_all().zip(b.sequential_of_all()),
+            false => a.sequential.zip(b.sequential),
+        };
         let is_other_pattern = patterns.is_some_and(|(a, b)| (a - b).abs() >= OTHER_PATTERN);
         if !is_other_pattern
-            && let Some((log, error)) = at_equal_depth(&a, &b)
+            && let Some((log, error)) = alone(&a, &b)
             && log.abs() >= CHANGED.ln_1p().max(SURE * error)
             && log * latency > 0.0
         {

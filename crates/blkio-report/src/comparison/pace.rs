@@ -214,6 +214,14 @@ impl Pace {
         write.requests / self.requests().max(1.0)
     }
 
+    /// Share of the requests that go on where any before ended, at most: what is counted is those that go on where one of their own
+    /// direction ended, which in one stream of both is rarer the more they are mixed.
+    pub(super) fn sequential_of_all(&self) -> Option<f64> {
+        let writes = self.write_share();
+        let same = writes.powi(2) + (1.0 - writes).powi(2);
+        self.sequential.map(|share| (share / same).min(1.0))
+    }
+
     /// Pause of each of so many threads between a completion and its next issue.
     pub(super) fn pause(&self, threads: u64) -> f64 {
         threads as f64 * self.interval() - self.latency()

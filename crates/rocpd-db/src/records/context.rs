@@ -45,11 +45,12 @@ impl<'a> Events<'a> {
     }
 
     pub(super) fn texts(&mut self, id: i64) -> Result<EventTexts> {
+        let partition = self.partition;
         let row = self.lookup.get(id, &self.texts)?;
         let row = row.unwrap_or_default();
         let row = Fields(&row);
         for slot in 0..TEXTS.len() {
-            self.check_packed(row, slot, id);
+            check_packed(partition, row, slot, id);
         }
         let text = |slot| row.text(slot).filter(|_| !row.is_lz4(slot));
         Ok(EventTexts {
@@ -61,18 +62,18 @@ impl<'a> Events<'a> {
 
     /// The message that markers carry.
     pub(super) fn message(&mut self, id: i64) -> Result<Option<Box<str>>> {
+        let partition = self.partition;
         let row = self.lookup.get(id, &self.texts)?.unwrap_or_default();
-        self.check_packed(Fields(&row), 0, id);
+        check_packed(partition, Fields(&row), 0, id);
         Ok(message_of(Fields(&row).bytes(0)))
     }
+}
 
-    /// Notes a text that is compressed, which is not read.
-    fn check_packed(&self, row: Fields<'_, '_>, slot: usize, id: i64) {
-        if row.is_lz4(slot) {
-            let column = TEXTS.get(slot).copied().unwrap_or("?");
-            self.partition
-                .unread_value("rocpd_event", column, id, "a text compressed with LZ4");
-        }
+/// Notes a text of an event that is compressed, which is not read.
+fn check_packed(partition: &Partition, row: Fields<'_, '_>, slot: usize, id: i64) {
+    if row.is_lz4(slot) {
+        let column = TEXTS.get(slot).copied().unwrap_or("?");
+        partition.unread_value("rocpd_event", column, id, "a text compressed with LZ4");
     }
 }
 
