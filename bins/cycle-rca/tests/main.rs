@@ -620,7 +620,7 @@ fn wrong_usage_and_failed_jobs_have_codes_of_their_own() {
     for command in ["analyse", "period"] {
         assert_eq!(
             run(&[command, "nosuch"]).status.code(),
-            Some(2),
+            Some(3),
             "{command}"
         );
     }
