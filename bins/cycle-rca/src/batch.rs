@@ -152,11 +152,15 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                         "{kind} {}",
                         text::name(short.get(name).map_or(name, String::as_str), 40)
                     );
+                    let phase = c["phase"].as_str().unwrap_or("");
+                    let per = match phase {
+                        "" | "unknown" => "cycle".to_owned(),
+                        phase => format!("{phase} cycle"),
+                    };
                     writeln!(
                         out,
-                        "  {:>10} per {} cycle  {}",
+                        "  {:>10} per {per}  {}",
                         report::human::duration(effect),
-                        c["phase"].as_str().unwrap_or(""),
                         what.trim_start(),
                     )?;
                     let slow = c["slow_cycles"].as_array().map_or(0, Vec::len);

@@ -22,6 +22,8 @@ enum Change {
     Host(f64),
     /// Requests come later: the engine waits for them between two steps, us per step.
     Idle(f64),
+    /// The same in every tenth step.
+    IdleAtTimes(f64),
 }
 
 /// How steps are told apart.
@@ -245,6 +247,7 @@ impl Engine {
             // The engine looks for requests; there are some, or there will be.
             let us = match self.change {
                 Change::Idle(us) => us * r.jitter(),
+                Change::IdleAtTimes(us) if is_paused => us * r.jitter(),
                 _ => 30.0 * r.jitter(),
             };
             event("python_function", "queue.py(154): get", (at, at + us), "");
@@ -407,6 +410,8 @@ fn a_slower_host_is_not_one_function() {
 fn an_engine_without_requests_waits_and_is_not_slow() {
     let case = answer(ENGINE, Change::Idle(4_000.0));
     assert_says(&case, "waiting_for_input", "acquire", &["waits for input"]);
+    let case = answer(ENGINE, Change::IdleAtTimes(200_000.0));
+    assert_says(&case, "pauses", "acquire", &["waits for input in them"]);
 }
 
 #[test]

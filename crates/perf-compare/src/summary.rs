@@ -153,8 +153,9 @@ impl Report {
             lines.push(format!("  {side} {name}"));
         }
         for reason in self.comparability.reasons.iter().take(3) {
-            // What stops is in the first sentence.
-            if !reason.stops || self.comparability.forced {
+            // What stops is in the first sentence, and so is what was recorded otherwise.
+            let is_said = reason.stops && !self.comparability.forced;
+            if !is_said && reason.code != "capture" {
                 wrap(&format!("  {}", reason.text), "    ", lines);
             }
         }

@@ -87,6 +87,8 @@ pub struct Cycle {
     pub gpu_ns: i64,
     /// How long a first step was queued behind earlier work, ns; not part of its time.
     pub queued_ns: i64,
+    /// How long the engine waited for requests at its end where that is far longer than a step, ns; part of its time.
+    pub idle_ns: i64,
     /// What it is for.
     pub phase: Phase,
     /// How sure that is, from 0 to 1.
@@ -358,6 +360,7 @@ fn cycles(
                 host_active_ns: step_time::host_part(&doing, w),
                 gpu_ns: busy.measure().get(),
                 queued_ns: times[i].queued_ns,
+                idle_ns: w.idle_ns,
                 phase: verdicts[i].phase,
                 confidence: verdicts[i].confidence,
                 partial: w.partial,

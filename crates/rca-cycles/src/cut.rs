@@ -37,10 +37,12 @@ impl Partial {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) start: i64,
-    /// Where the next one begins, or its own end if the engine waits for requests then.
+    /// Where the next one begins.
     pub(crate) end: i64,
     pub(crate) anchor: Option<SliceId>,
     pub(crate) partial: Option<Partial>,
+    /// How long the engine waited for requests at its end, if that is far longer than a step, ns.
+    pub(crate) idle_ns: i64,
 }
 
 impl Window {
@@ -51,6 +53,7 @@ impl Window {
             end,
             anchor: None,
             partial: None,
+            idle_ns: 0,
         }
     }
 }
@@ -267,12 +270,11 @@ fn ranges(timeline: &Timeline<'_>, steps: &[Slice<'_>]) -> Vec<Window> {
     start_to_start(timeline, thread, windows)
 }
 
-/// A gap beyond so many periods and so many ns is a pause between requests and no part of a step if the thread waits for
-/// input in so much of it.
+/// A gap beyond so many periods and so many ns is a pause between requests if the thread waits for input in so much of it.
 const PAUSE: (f64, i64, f64) = (5.0, 50_000_000, 0.9);
 
 /// Extends each step to the start of the next: scheduling, pauses and whatever else is between two steps are time that
-/// tokens take. Only where an engine waits for requests for long, the step ends before. The last one ends with its
+/// tokens take. Where an engine waits for requests for long, that is noted. The last one ends with its
 /// own call or range; where that leaves out much of what others have after theirs, it is partial, unless steps are few.
 fn start_to_start(
     timeline: &Timeline<'_>,
@@ -302,7 +304,7 @@ fn start_to_start(
     for (w, &next) in windows.iter_mut().zip(starts.iter().skip(1)) {
         let gap = next - w.end;
         if span(gap) > PAUSE.0 * period && gap > PAUSE.1 && is_idle(w.end, next) {
-            continue;
+            w.idle_ns = gap;
         }
         after.push(span(gap.max(0)));
         w.end = next.max(w.start);
@@ -323,6 +325,7 @@ fn window((start, end): (i64, i64), first: Slice<'_>) -> Window {
         end,
         anchor: Some(first.id()),
         partial: first.dur().is_none().then_some(Partial::Tail),
+        idle_ns: 0,
     }
 }
 
@@ -376,7 +379,7 @@ fn openings(
         opens(list, before, after, engine)
     });
     let found: Vec<(usize, bool)> = each.collect();
-    let name_at = |list: &[Slice<'_>], cut: usize| list.get(cut).and_then(Slice::name_id);
+    let name_at = |list: &[Slice<'_>], cut: usize| list.get(cut).and_then(|s| s.name_id());
     for (&(cut, by_rule), list) in found.iter().zip(&between[1..]) {
         if !by_rule {
             *counts.entry(name_at(list, cut)).or_default() += 1;
@@ -469,6 +472,7 @@ fn pieces(
                 end: next.filter(near).unwrap_or(own),
                 anchor: Some(steps[i].id()),
                 partial: steps[i].dur().is_none().then_some(Partial::Tail),
+                idle_ns: 0,
             }
         })
         .collect();
@@ -562,6 +566,7 @@ fn add_rest(timeline: &Timeline<'_>, thread: u32, windows: &mut Vec<Window>, per
             end: tail,
             anchor: None,
             partial: Some(Partial::Tail),
+            idle_ns: 0,
         });
     }
     if add_head {
@@ -574,6 +579,7 @@ fn add_rest(timeline: &Timeline<'_>, thread: u32, windows: &mut Vec<Window>, per
                 end: first.start,
                 anchor: None,
                 partial: Some(Partial::Head),
+                idle_ns: 0,
             },
         );
     }

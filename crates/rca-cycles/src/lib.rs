@@ -64,6 +64,7 @@ mod phase;
 mod rows;
 pub mod sentinel;
 mod slack;
+mod spanning;
 mod statistics;
 mod step_time;
 mod steps;

@@ -78,7 +78,7 @@ pub(crate) fn step(cycle: &Cycle) -> Option<Step> {
     let batch = f64::from(requests);
     Some(Step {
         start_ns: cycle.start_ns,
-        duration_ns: crate::num::span(cycle.length_ns()),
+        duration_ns: crate::num::span(cycle.length_ns() - cycle.idle_ns),
         phase,
         batch,
         input: processed / batch,

@@ -211,8 +211,9 @@ pub(super) fn captures(
             "devices",
             true,
             format!(
-                "{} GPUs in the baseline against {} in the candidate: the same work is divided differently",
-                devices[0], devices[1]
+                "{} in the baseline against {} in the candidate: the same work is divided differently",
+                counted(devices[0]),
+                devices[1]
             ),
         ));
     } else if ranks(0) != ranks(1) {
@@ -227,6 +228,13 @@ pub(super) fn captures(
         ));
     }
     conclude(reasons)
+}
+
+fn counted(gpus: usize) -> String {
+    match gpus {
+        1 => "1 GPU".to_owned(),
+        n => format!("{n} GPUs"),
+    }
 }
 
 /// Number of devices that worked, each rank's own.

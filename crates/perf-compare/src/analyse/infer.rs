@@ -3,9 +3,9 @@
 use super::Options;
 use super::gate::FEWEST;
 use super::panel::{Panel, RUNS};
-use super::pauses;
 use super::workload::{self, Adjusted};
-use crate::document::{Change, CycleTime, Effect, Finding, Statement, Tail};
+use super::{pauses, tails};
+use crate::document::{Change, CycleTime, Effect, Finding, Statement};
 use crate::report_text::short;
 use crate::side::{Side, is_wait, unit_to_us};
 use crate::stats::{
@@ -318,7 +318,7 @@ fn cycle_time(
     let (p95_us, p95_change_us) = of(0.95);
     let (p99_us, p99_change_us) = of(0.99);
     let tails = [(0.95, p95_us, p95_change_us), (0.99, p99_us, p99_change_us)]
-        .map(|(q, values, change)| tail(&lengths, q, (values, change), total, options));
+        .map(|(q, values, change)| tails::compare(&lengths, q, (values, change), total, options));
     let drifts = lengths
         .each_ref()
         .map(|side| drift(side).map(|change| change * 100.0));
@@ -362,41 +362,6 @@ fn speaks_otherwise(total: &Compared, verdict: Statement, limit: f64, margin: f6
         Statement::Changed => of_mean * total.delta < 0.0 && of_mean.abs() > limit,
         _ => false,
     }
-}
-
-/// A quantile that is established to be longer or shorter: by its interval, by more than the margin of equivalence, and by how
-/// many cycles of each side lie beyond that quantile of both together (Fisher's exact test on numbers of independent cycles).
-fn tail(
-    lengths: &[Vec<f64>; 2],
-    q: f64,
-    (values, (change, [low, high])): ([f64; 2], (f64, [f64; 2])),
-    total: &Compared,
-    options: &Options,
-) -> Option<Tail> {
-    /// Chance below which a side is said to have more cycles beyond.
-    const CHANCE: f64 = 0.01;
-    let margin = options.equivalence_pct / 100.0 * (values[0] + values[1]) / 2.0;
-    let is_clear = (low > 0.0 && change > margin) || (high < 0.0 && -change > margin);
-    if !is_clear {
-        return None;
-    }
-    let limit = quantile(&sorted(&lengths.concat()), q);
-    // Cycles that resemble their neighbours count together.
-    let block = total.dependence.block.max(1);
-    let beyond = lengths.each_ref().map(|side| {
-        let beyond = side.iter().filter(|length| **length > limit).count();
-        beyond / block
-    });
-    let of = lengths.each_ref().map(|side| side.len() / block);
-    let more = usize::from(change > 0.0);
-    let p = pauses::by_chance(beyond[more], beyond[0] + beyond[1], of[more], of[1 - more]);
-    (p <= CHANCE).then_some(Tail {
-        quantile: q,
-        longer: change > 0.0,
-        values_us: values,
-        change_us: (change, [low, high]),
-        p,
-    })
 }
 
 /// Detectable change at this size, and the size for 2 %: a change is declared when its interval clears the practical

@@ -7,6 +7,7 @@ mod mix;
 mod panel;
 mod pauses;
 mod roles;
+mod tails;
 mod workload;
 
 use std::collections::BTreeSet;

@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trace_model::Waiting;
-
 use super::signal::Signal;
-use super::{kernels, ranks};
+use super::{host, kernels, ranks};
 use crate::document::Role;
-use crate::side::{Capture, Class, Side, Work, is_wait, waits_for};
+use crate::side::{Capture, Class, Side, Work};
 
 /// Maximum number of spans of time that samples of counters are averaged over.
 const SPANS: usize = 16;
@@ -75,7 +73,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     if comparable {
         copied(sides, &mut out);
         cycles(sides, &mut out);
-        host_functions(sides, roles, &mut out);
+        host::signals(sides, roles, &mut out);
     }
     // What steps did is known, not measured.
     let measured = |signal: &&mut Signal| !signal.metric.starts_with("step_");
@@ -493,180 +491,5 @@ fn work(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
         let values = [0, 1].map(|side| known(side).filter_map(|w| w.get(name).copied()).collect());
         let metric = format!("step_{}", name.replace(' ', "_"));
         out.extend(Signal::series(&metric, "all", "per step", values));
-    }
-}
-
-/// Time by cycle of the functions on the host by name and role, for those that `wanted` returns `true` for.
-fn host_series<'c>(
-    sides: [&'c [&'c Capture]; 2],
-    roles: &[Role],
-    wanted: &dyn Fn(&str) -> bool,
-) -> BTreeMap<(&'c str, Option<usize>), [Vec<f64>; 2]> {
-    let mut all: BTreeMap<(&str, Option<usize>), [Option<Vec<f64>>; 2]> = BTreeMap::new();
-    for (side, captures) in sides.into_iter().enumerate() {
-        let places = roles_by_place(captures, roles, side);
-        for capture in captures {
-            let own = capture.functions.iter().filter(|f| f.class == Class::Host);
-            for function in own.filter(|f| wanted(&f.name)) {
-                let role = places.get(function.process).copied().flatten();
-                let sides = all.entry((&function.name, role)).or_default();
-                sides[side]
-                    .get_or_insert_default()
-                    .extend(function.dur_us.iter().filter(|d| !d.is_nan()));
-            }
-        }
-    }
-    let n = sides.map(|captures| captures.iter().map(|c| c.cycles.len()).sum::<usize>());
-    let filled = |sides: [Option<Vec<f64>>; 2]| {
-        let [one, two] = sides;
-        [
-            one.unwrap_or_else(|| vec![0.0; n[0]]),
-            two.unwrap_or_else(|| vec![0.0; n[1]]),
-        ]
-    };
-    all.into_iter()
-        .map(|(key, sides)| (key, filled(sides)))
-        .collect()
-}
-
-/// What a typical cycle takes longer, us; none unless it is a percent at least.
-fn cycle_grows(out: &[Signal]) -> Option<f64> {
-    let cycle = out.iter().find(|signal| signal.metric == "cycle_us")?;
-    let [before, after] = cycle.typical(super::signal::Stat::Median);
-    (after > 1.01 * before).then_some(after - before)
-}
-
-/// The function of the program on the host whose time changed most, and whether all of them changed alike; calls that wait
-/// follow something else.
-fn host_functions(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
-    // By function and role: the mean over ranks hides what one of them does.
-    let series = host_series(sides, roles, &|name| !is_wait(name));
-    let added = |s: &Signal| {
-        let [x, y] = s.typical(super::signal::Stat::Mean);
-        y - x
-    };
-    let mut top: Option<Signal> = None;
-    let mut by_name: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    // By role: time of each function on either side.
-    let mut by_role: BTreeMap<Option<usize>, Vec<[f64; 2]>> = BTreeMap::new();
-    for ((name, role), values) in series {
-        by_role
-            .entry(role)
-            .or_default()
-            .push(values.each_ref().map(|side| crate::stats::median(side)));
-        let signal = Signal::series(
-            "host_function_us",
-            &format!("Host: {name}"),
-            "us per cycle",
-            values,
-        );
-        let Some(signal) = signal else { continue };
-        by_name.entry(name).or_default().push(added(&signal));
-        if top
-            .as_ref()
-            .is_none_or(|known| added(&signal) > added(known))
-        {
-            top = Some(signal);
-        }
-    }
-    out.extend(top);
-    whole_host(&by_role, out);
-    waits_for_input(sides, roles, out);
-    alike(&by_name, roles, out);
-}
-
-/// By how much all host code of a role is slower, and what part of it is: by count and by time, whichever is less.
-fn whole_host(by_role: &BTreeMap<Option<usize>, Vec<[f64; 2]>>, out: &mut Vec<Signal>) {
-    /// Functions with less than this part of the time are not counted one by one.
-    const SMALL: f64 = 0.002;
-    let sum = |list: &[[f64; 2]], side: usize| list.iter().map(|own| own[side]).sum::<f64>();
-    let ratio = |list: &[[f64; 2]]| sum(list, 1) / sum(list, 0);
-    let most = by_role
-        .values()
-        .filter(|list| ratio(list).is_finite())
-        .max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    let Some(list) = most else { return };
-    let (all, factor) = (sum(list, 0), ratio(list));
-    let counted: Vec<&[f64; 2]> = list.iter().filter(|own| own[0] >= SMALL * all).collect();
-    let is_like = |own: &&&[f64; 2]| kernels::is_alike(own[1] / own[0], factor);
-    let like = counted.iter().filter(is_like);
-    let (count, time) = like.fold((0.0, 0.0), |sum, own| (sum.0 + 1.0, sum.1 + own[0]));
-    let part = (count / counted.len().max(1) as f64).min(time / all);
-    out.extend(Signal::point(
-        "host_time_pct",
-        "Host",
-        "% of before",
-        [100.0, factor * 100.0],
-    ));
-    out.extend(Signal::point(
-        "host_alike_functions_pct",
-        "Host",
-        "% of host functions, by count and by time",
-        [0.0, if counted.len() > 2 { part * 100.0 } else { 0.0 }],
-    ));
-    if let Some(grown) = cycle_grows(out) {
-        let of_host = by_role.values().map(|list| sum(list, 1) - sum(list, 0));
-        let most = of_host.fold(0.0, f64::max);
-        out.extend(Signal::point(
-            "host_part_pct",
-            "Host",
-            "% of the change of a cycle",
-            [0.0, most / grown * 100.0],
-        ));
-    }
-}
-
-/// The wait for something from outside that grew most: beyond its share of the cycle before, since a thread without work waits
-/// for as long as a cycle takes, whatever makes that longer.
-fn waits_for_input(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
-    let is_input = |name: &str| waits_for(name) == Some(Waiting::Input);
-    let series = host_series(sides, roles, &is_input);
-    let Some(cycle) = out.iter().find(|signal| signal.metric == "cycle_us") else {
-        return;
-    };
-    let cycles = cycle.typical(super::signal::Stat::Median);
-    let beyond = |values: &[Vec<f64>; 2]| {
-        let [before, after] = values.each_ref().map(|side| crate::stats::median(side));
-        after - before * cycles[1] / cycles[0]
-    };
-    let most = series
-        .into_iter()
-        .max_by(|a, b| beyond(&a.1).total_cmp(&beyond(&b.1)));
-    let Some(((name, _), values)) = most.filter(|(_, values)| beyond(values).is_finite()) else {
-        return;
-    };
-    let excess = beyond(&values);
-    out.extend(Signal::series(
-        "input_wait_us",
-        &format!("Host: {name}"),
-        "us per cycle",
-        values,
-    ));
-    if let Some(grown) = cycle_grows(out) {
-        out.extend(Signal::point(
-            "input_wait_part_pct",
-            "Host",
-            "% of the change of a cycle",
-            [0.0, (excess / grown * 100.0).max(0.0)],
-        ));
-    }
-}
-
-/// What a function takes longer on every rank, in percent of what a cycle takes longer: no rank is late by that.
-fn alike(by_name: &BTreeMap<&str, Vec<f64>>, roles: &[Role], out: &mut Vec<Signal>) {
-    if roles.len() < 2 {
-        return;
-    }
-    let of_all = by_name.values().filter(|each| each.len() == roles.len());
-    let most = of_all
-        .map(|each| each.iter().copied().fold(f64::INFINITY, f64::min))
-        .fold(0.0, f64::max);
-    if let Some(grown) = cycle_grows(out) {
-        out.extend(Signal::point(
-            "host_alike_pct",
-            "all ranks",
-            "% of the change of a cycle",
-            [0.0, most / grown * 100.0],
-        ));
     }
 }

@@ -4,14 +4,14 @@ use byte_source::{OpenOptions, Source};
 use perfetto_reader::ReadOptions;
 use trace_model::Trace;
 
-pub fn source(data: &[u8]) -> Result<Source, byte_source::Error> {
+pub(crate) fn source(data: &[u8]) -> Result<Source, byte_source::Error> {
     let mut options = OpenOptions::default();
     options.limits.max_uncompressed_bytes = 8 << 20;
     options.limits.max_decoder_bytes = 8 << 20;
     Source::from_bytes_with("fuzz", data.to_vec(), &options)
 }
 
-pub fn options(compat: bool) -> ReadOptions {
+pub(crate) fn options(compat: bool) -> ReadOptions {
     let mut options = ReadOptions::default();
     options.compat = compat;
     options.threads = 1;
@@ -19,7 +19,7 @@ pub fn options(compat: bool) -> ReadOptions {
     options
 }
 
-pub fn all(trace: &Trace) {
+pub(crate) fn all(trace: &Trace) {
     let mut last = i64::MIN;
     for slice in trace.slices() {
         assert!(slice.ts().nanos() >= last, "slices come in ascending time");
