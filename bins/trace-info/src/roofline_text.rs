@@ -91,6 +91,13 @@ pub(crate) fn write(
         document.line("device", device_line(device));
         document.line("peaks", peaks_line(device));
     }
+    if let Some(shortest) = analysis.shortest_ns {
+        let text = format!(
+            "1 % of the GPU activities take less than {}",
+            shown(shortest)
+        );
+        document.line("shortest", text);
+    }
     for (own, taken) in &analysis.fallbacks {
         let text = format!(
             "no units for {}: the peak of {} is taken",
@@ -196,7 +203,17 @@ fn ladders(document: &mut Document, analysis: &Analysis) {
         let Some(step) = steps.get(steps.len().saturating_sub(1) / 2) else {
             continue;
         };
-        document.sentence(ladder(step, phase, steps.len(), analysis));
+        let mut text = ladder(step, phase, steps.len(), analysis);
+        let pairs = analysis.steps.iter().zip(&analysis.forward);
+        let needs = pairs.into_iter().find(|(own, _)| std::ptr::eq(*own, *step));
+        if let Some((_, Some(needs))) = needs {
+            text.push_str(&format!(
+                " The configuration needs weights of {} and KV of {}.",
+                bytes(needs.weight_bytes),
+                bytes(needs.kv_bytes)
+            ));
+        }
+        document.sentence(text);
     }
 }
 
