@@ -21,7 +21,7 @@ const SHOWN: usize = 20;
 const REASONS: usize = 5;
 
 /// Sizes up to which they are shown in text, in characters.
-const LONGEST: usize = 44;
+const LONGEST: usize = 36;
 
 fn shown(ns: i64) -> String {
     human::duration(precise(ns))
@@ -90,6 +90,13 @@ pub(crate) fn write(
     for device in analysis.devices.iter() {
         document.line("device", device_line(device));
         document.line("peaks", peaks_line(device));
+    }
+    if let Some(shortest) = analysis.shortest_ns {
+        let text = format!(
+            "1 % of the GPU activities take less than {}",
+            shown(shortest)
+        );
+        document.line("shortest", text);
     }
     for (own, taken) in &analysis.fallbacks {
         let text = format!(
@@ -196,7 +203,17 @@ fn ladders(document: &mut Document, analysis: &Analysis) {
         let Some(step) = steps.get(steps.len().saturating_sub(1) / 2) else {
             continue;
         };
-        document.sentence(ladder(step, phase, steps.len(), analysis));
+        let mut text = ladder(step, phase, steps.len(), analysis);
+        let pairs = analysis.steps.iter().zip(&analysis.forward);
+        let needs = pairs.into_iter().find(|(own, _)| std::ptr::eq(*own, *step));
+        if let Some((_, Some(needs))) = needs {
+            text.push_str(&format!(
+                " The configuration needs weights of {} and KV of {}.",
+                bytes(needs.weight_bytes),
+                bytes(needs.kv_bytes)
+            ));
+        }
+        document.sentence(text);
     }
 }
 
@@ -322,9 +339,6 @@ fn bound_text(row: &Row, analysis: &Analysis) -> &'static str {
 fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<Table> {
     let is_call = by == ByName::Call;
     let mut columns = vec![Column::text(if is_call { "op" } else { by.name() })];
-    if is_call {
-        columns.push(Column::text("shapes"));
-    }
     let right = |name: &'static str| Column::text(name).align(report::Align::Right);
     columns.extend([
         Column::uint("calls").unit(Unit::Count),
@@ -332,15 +346,11 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
         Column::real("share").unit(Unit::Pct),
         right("TFLOP/s"),
         right("GB/s"),
-        right("FLOP/byte"),
+        right("FLOP/B"),
         Column::text("bound"),
         right("% of limit"),
         Column::real("gain").unit(Unit::Nanos),
     ]);
-    let has_notes = is_call;
-    if has_notes {
-        columns.push(Column::text("note"));
-    }
     let mut table = Table::new("rows", columns)?;
     let all = analysis.coverage.time_ns();
     let number =
@@ -360,18 +370,14 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
             _ if rows_of.by == By::Kernel => short(rows_of.name(&analysis.list, row)),
             _ => cut(rows_of.name(&analysis.list, row)),
         };
-        let shapes = kind.map(|kind| shapes(&kind.dims));
+        let name = match kind.map(|kind| shapes(&kind.dims)) {
+            Some(shapes) if !shapes.is_empty() => format!("{name} {shapes}"),
+            _ => name,
+        };
         let (tflops, gbs) = (number(row.tflops()), number(row.gbs()));
         let intensity = number(row.intensity());
         let pct = pct_text(row);
-        let note = kind.map(|kind| match &kind.answer {
-            Ok(numbers) => numbers.note.clone(),
-            Err(why) => why.to_string(),
-        });
         let mut cells: Vec<report::Cell<'_>> = vec![name.as_str().into()];
-        if is_call {
-            cells.push(shapes.as_deref().unwrap_or("").into());
-        }
         cells.extend([
             report::Cell::from(row.calls),
             row.time_ns.into(),
@@ -383,9 +389,6 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
             pct.as_str().into(),
             row.gain_ns().into(),
         ]);
-        if has_notes {
-            cells.push(note.as_deref().unwrap_or("").into());
-        }
         table.push(&cells)?;
     }
     Ok(table)

@@ -367,7 +367,7 @@ fn every_kernel_is_in_one_row() {
     let path = example(folder.path(), "NVIDIA H200");
     let slices = table(Path::new(&path), "slice", &[]);
     let kernels = slices
-        .column("category")
+        .column("cat")
         .iter()
         .filter(|c| **c == "kernel")
         .count();

@@ -306,11 +306,18 @@ impl Found {
     }
 }
 
-/// Writes into the KV cache on one thread, or in one capture: where, and the type of the cache.
-type Writes<K> = FxHashMap<K, Vec<(i64, Dtype)>>;
+/// Writes into a KV cache in ascending time, each with the type of the cache.
+type Writes = Vec<(i64, Dtype)>;
+
+/// Writes into KV caches by thread, and by capture.
+#[derive(Default)]
+struct CacheWrites {
+    by_thread: FxHashMap<Option<ThreadId>, Writes>,
+    by_capture: FxHashMap<usize, Writes>,
+}
 
 /// The type of the latest write before, else of the first one after.
-fn cache_type(writes: Option<&Vec<(i64, Dtype)>>, at: i64) -> Option<Dtype> {
+fn cache_type(writes: Option<&Writes>, at: i64) -> Option<Dtype> {
     let writes = writes?;
     let before = writes.partition_point(|(time, _)| *time <= at);
     let found = match before.checked_sub(1) {
@@ -454,7 +461,8 @@ impl<'t> Builder<'_, '_, 't> {
             });
         }
         let [matched, nearly, unmatched] = self.captures.counts;
-        let cache = writes.0.values().chain(writes.1.values()).flatten();
+        let cache = writes.by_thread.values();
+        let cache = cache.chain(writes.by_capture.values()).flatten();
         let cache_bytes = cache.map(|(_, dtype)| dtype.size()).max();
         Ok(CallList {
             cache_bytes,
@@ -602,15 +610,8 @@ impl<'t> Builder<'_, '_, 't> {
     }
 
     /// Writes into the cache by thread, and by capture.
-    fn cache_writes(
-        &self,
-        found: &[Found],
-    ) -> (
-        Writes<Option<ThreadId>>,
-        FxHashMap<usize, Vec<(i64, Dtype)>>,
-    ) {
-        let mut by_thread: Writes<Option<ThreadId>> = FxHashMap::default();
-        let mut by_capture: FxHashMap<usize, Vec<(i64, Dtype)>> = FxHashMap::default();
+    fn cache_writes(&self, found: &[Found]) -> CacheWrites {
+        let mut writes = CacheWrites::default();
         for call in found {
             let Site::Op { source, op, .. } = call.site else {
                 continue;
@@ -630,33 +631,28 @@ impl<'t> Builder<'_, '_, 't> {
                 .map(|(_, launch)| own.index.trace().slice(launch));
             let at = launch.map_or(0, |launch| launch.ts().nanos());
             match call.capture {
-                Some(capture) => by_capture.entry(capture).or_default(),
-                None => by_thread.entry(call.thread).or_default(),
+                Some(capture) => writes.by_capture.entry(capture).or_default(),
+                None => writes.by_thread.entry(call.thread).or_default(),
             }
             .push((at, tensor.dtype));
         }
-        #[expect(clippy::iter_over_hash_type, reason = "each list is sorted by itself")]
-        for list in by_thread.values_mut().chain(by_capture.values_mut()) {
-            list.sort_unstable();
-            list.dedup();
-        }
-        (by_thread, by_capture)
+        let threads = writes.by_thread.values_mut();
+        threads
+            .chain(writes.by_capture.values_mut())
+            .for_each(|list| {
+                list.sort_unstable();
+                list.dedup();
+            });
+        writes
     }
 
-    fn cache_of(
-        &self,
-        call: &Found,
-        writes: &(
-            Writes<Option<ThreadId>>,
-            FxHashMap<usize, Vec<(i64, Dtype)>>,
-        ),
-    ) -> Option<Dtype> {
+    fn cache_of(&self, call: &Found, writes: &CacheWrites) -> Option<Dtype> {
         let (source, launch) = call.launch?;
         let index = self.sources[source as usize].index;
         let at = index.trace().slice(launch).ts().nanos();
         match call.capture {
-            Some(capture) => cache_type(writes.1.get(&capture), at),
-            None => cache_type(writes.0.get(&call.thread), at),
+            Some(capture) => cache_type(writes.by_capture.get(&capture), at),
+            None => cache_type(writes.by_thread.get(&call.thread), at),
         }
     }
 

@@ -47,10 +47,11 @@ fn dense(
     if [q, k, v].iter().any(|t| t.rank() != 4) {
         return Err(Unknown::unexpected());
     }
+    let is_recorded = recorded.flag(flag).is_some();
     let causal = match recorded.flag(flag) {
-        Some(true) => causal,
         Some(false) => Causal::No,
-        None => return Err(Unknown::new("the mask is not recorded")),
+        // A mask that is not recorded leaves at least the pairs of a causal one.
+        Some(true) | None => causal,
     };
     let (batch, heads, queries) = (q.dim(0)?, q.dim(layout.heads)?, q.dim(layout.sequence)?);
     let keys = k.dim(layout.sequence)?;
@@ -63,8 +64,16 @@ fn dense(
     let mask = mask.and_then(|at| recorded.tensor(at));
     let bytes = [q.read(), kv, result, mask.map_or(0, |m| m.read())];
     let bytes = bytes.into_iter().fold(0, u128::saturating_add);
-    Ok(Numbers::matrix(Precision::of(q.dtype), flops(heads, all, d_qk + d_v), bytes).kv(kv))
+    let flops = flops(heads, all, d_qk + d_v);
+    let numbers = Numbers::matrix(Precision::of(q.dtype), flops, bytes).kv(kv);
+    Ok(match is_recorded {
+        true => numbers,
+        false => numbers.basis(Basis::Bound, MASK),
+    })
 }
+
+/// Why numbers of attention are a lower bound.
+const MASK: &str = "whether the mask is causal is not recorded";
 
 /// `aten::_scaled_dot_product_flash_attention`: q, k, v, dropout, causal.
 pub(super) fn sdpa_flash(recorded: &Recorded, _: &Context<'_>) -> Answer {
@@ -103,10 +112,10 @@ fn varlen(recorded: &Recorded, lengths: usize, flag: usize) -> Answer {
     if [q, k, v].iter().any(|t| t.rank() != 3) {
         return Err(Unknown::unexpected());
     }
+    let is_recorded = recorded.flag(flag).is_some();
     let causal = match recorded.flag(flag) {
-        Some(true) => Causal::Last,
         Some(false) => Causal::No,
-        None => return Err(Unknown::new("the mask is not recorded")),
+        Some(true) | None => Causal::Last,
     };
     let (tokens, heads) = (q.dim(0)?, q.dim(1)?);
     let (d_qk, d_v) = (q.dim(2)?, v.dim(2)?);
@@ -117,6 +126,7 @@ fn varlen(recorded: &Recorded, lengths: usize, flag: usize) -> Answer {
     let numbers =
         Numbers::matrix(Precision::of(q.dtype), flops(heads, all, d_qk + d_v), bytes).kv(kv);
     Ok(match sequences {
+        _ if !is_recorded => numbers.basis(Basis::Bound, MASK),
         0 | 1 => numbers,
         _ => numbers.basis(
             Basis::Estimate,

@@ -120,6 +120,8 @@ impl Reduction {
             Form::Sum | Form::Mean if recorded.len() == 2 => recorded.dtype(1),
             Form::Sum | Form::Mean => recorded.dtype(3),
             Form::Norm => recorded.dtype(4),
+            // Of two outputs the last is that of the places.
+            Form::Extreme => return x,
             _ => None,
         };
         // An output that is given stands last.
