@@ -157,6 +157,20 @@ pub struct Measures {
     pub collectives: Vec<String>,
 }
 
+impl Measures {
+    /// Returns the number of collectives by powers of two of their sizes, ascending: each from that many bytes up to twice as
+    /// many. Empty messages are at 0.
+    #[must_use]
+    pub fn size_histogram(&self) -> Vec<(u64, usize)> {
+        let mut bins: BTreeMap<u64, usize> = BTreeMap::new();
+        for (bytes, count) in &self.sizes {
+            let from = bytes.checked_ilog2().map_or(0, |power| 1 << power);
+            *bins.entry(from).or_default() += count;
+        }
+        bins.into_iter().collect()
+    }
+}
+
 /// Kernels with one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -447,5 +461,13 @@ mod tests {
         assert!((d.stddev_ns - 3.027_650_354_097_491_6).abs() < 1e-12);
         assert_eq!(Distribution::of(&mut []), Distribution::default());
         assert!(Distribution::of(&mut [7]).stddev_ns.abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn sizes_by_powers_of_two() {
+        let mut measures = Measures::default();
+        measures.sizes = vec![(0, 1), (1, 2), (1023, 3), (1024, 4), (2047, 5), (2048, 6)];
+        let bins = measures.size_histogram();
+        assert_eq!(bins, [(0, 1), (1, 2), (512, 3), (1024, 9), (2048, 6)]);
     }
 }

@@ -222,6 +222,11 @@ fn measures(m: &Measures) -> Value {
         .iter()
         .map(|(bytes, n)| json!({ "bytes": bytes, "count": n }))
         .collect();
+    let histogram: Vec<Value> = m
+        .size_histogram()
+        .iter()
+        .map(|(bytes, n)| json!({ "from_bytes": bytes, "count": n }))
+        .collect();
     json!({
         "launches": m.launches,
         "kernels": m.kernels,
@@ -236,6 +241,7 @@ fn measures(m: &Measures) -> Value {
         "kernel_algbw_bytes_per_s": m.kernel_bandwidth.algbw_bytes_per_s(),
         "kernel_busbw_bytes_per_s": m.kernel_bandwidth.busbw_bytes_per_s(),
         "sizes": sizes,
+        "size_histogram": histogram,
         "collectives": m.collectives,
     })
 }
