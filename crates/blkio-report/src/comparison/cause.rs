@@ -10,6 +10,7 @@
 
 use std::fmt::Write as _;
 
+use blkio_companions::num::whole;
 use report::human;
 use serde_json::{Value, json};
 
@@ -111,7 +112,7 @@ fn threads(a: &Pace, b: &Pace) -> ([u64; 2], bool) {
     let least_change = || {
         let pauses = |count: u64| -> u64 {
             let wanted = (a.pause(count) + b.latency()) / b.interval().max(1e-9);
-            (wanted.round().max(1.0) as u64).clamp(of_b.start, of_b.end - 1)
+            whole(wanted.round().max(1.0)).clamp(of_b.start, of_b.end - 1)
         };
         let change = |[x, y]: &[u64; 2]| (a.pause(*x) - b.pause(*y)).abs();
         let all = of_a.clone().map(|count| [count, pauses(count)]);
@@ -156,8 +157,14 @@ fn alone(a: &Pace, b: &Pace) -> Option<(f64, f64)> {
 }
 
 impl Pair {
-    pub(super) fn new(label: &str, a: Pace, b: Pace, bytes: [f64; 2]) -> Self {
-        let ([x, y], is_vague) = threads(&a, &b);
+    pub(super) fn new(label: &str, mut a: Pace, mut b: Pace, bytes: [f64; 2]) -> Self {
+        let ([x, y], mut is_vague) = threads(&a, &b);
+        if let Some((of_a, of_b)) = a.round(x).zip(b.round(y)) {
+            a.by_rounds(of_a);
+            b.by_rounds(of_b);
+            // The depths leave no doubt.
+            is_vague = false;
+        }
         let (pauses, latencies) = ([a.pause(x), b.pause(y)], [a.latency(), b.latency()]);
         let lambda = log_mean(pauses[0] + latencies[0], pauses[1] + latencies[1]).max(1e-9);
         let sizes = [a.size(), b.size()];
@@ -264,9 +271,16 @@ impl Pair {
 
     /// Returns `true` if latency took up what the application changed, so that nothing was gained or lost.
     fn is_without_effect(&self) -> bool {
-        let largest = self.terms.iter().map(|of| of.log.abs());
-        let largest = largest.fold(0.0, f64::max);
-        !self.is_changed() && self.follows.abs() >= largest / 2.0
+        let is_of_latency = |of: &&Term| matches!(of.cause, Cause::Device | Cause::AccessPattern);
+        let latency: f64 = self
+            .terms
+            .iter()
+            .filter(is_of_latency)
+            .map(|of| of.log)
+            .sum();
+        let largest = self.terms.iter().filter(|of| !is_of_latency(of));
+        let largest = largest.map(|of| of.log.abs()).fold(0.0, f64::max);
+        !self.is_changed() && (self.follows + latency).abs() >= largest / 2.0
     }
 
     /// Causes of the change in time per byte, the largest first; those much smaller than it are left out.
@@ -354,7 +368,7 @@ impl Pair {
         let causes = self.changed();
         let mut text = String::new();
         if !causes.is_empty() && self.is_without_effect() {
-            text.push_str("No cause: the time per byte stays the same, for the device serves no more at a time. Without effect: ");
+            text.push_str("No cause: the time per byte stays the same, and latency takes up what changes: requests come as fast as they are served, or at a pace of their own. Without effect on it: ");
         }
         for (number, term) in causes.iter().enumerate() {
             let name = term.cause.name();
