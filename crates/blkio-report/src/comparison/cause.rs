@@ -27,6 +27,8 @@ const OTHER_MIX: f64 = 0.1;
 /// Requests that find no other in flight, and their share of all, from which their latencies are compared.
 const LEAST_ALONE: u64 = 50;
 const SHARE_ALONE: f64 = 0.05;
+/// Share of latency and pause up to which pauses are the same.
+const SAME: f64 = 0.02;
 /// Share of the largest cause below which another is not named beside it.
 const BESIDE: f64 = 0.15;
 
@@ -119,19 +121,22 @@ fn threads(a: &Pace, b: &Pace) -> ([u64; 2], bool) {
         all.min_by(|x, y| change(x).total_cmp(&change(y)))
             .unwrap_or([of_a.start, of_b.start])
     };
-    let are_alike = |[x, y]: [u64; 2]| {
+    let are_alike = |[x, y]: [u64; 2], within: f64| {
         let (x, y) = (a.pause(x), b.pause(y));
-        (x - y).abs() <= CHANGED * log_mean(x + a.latency(), y + b.latency())
+        (x - y).abs() <= within * log_mean(x + a.latency(), y + b.latency())
     };
+    // Threads that keep out of each other's way are more than the depths show. The same number with the same pauses explains both sides by
+    // latency or size alone; where depth or pauses changed, latency and the time per request do not change in the ratio of such a number.
+    let same = (least..=least * 2).find(|count| are_alike([*count; 2], SAME));
+    if let Some(count) = same {
+        return ([count; 2], false);
+    }
     if least >= of_a.end.min(of_b.end) {
-        // Threads that keep out of each other's way are more than the depths show: the same number with the same pauses explains both.
-        return match are_alike([least; 2]) {
-            true => ([least; 2], false),
-            false => (least_change(), false),
-        };
+        return (least_change(), false);
     }
     let other = least_change();
-    ([least; 2], other[0] != other[1] && are_alike(other))
+    let is_vague = other[0] != other[1] && are_alike(other, CHANGED);
+    ([least; 2], is_vague)
 }
 
 /// Logarithm of the ratio of the latencies of requests that found no other in flight, of equal size and direction, with its standard error;

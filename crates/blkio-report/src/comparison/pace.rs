@@ -297,6 +297,9 @@ impl Pace {
             deeper > most
         });
         let least = deepest.map_or(1, |(depth, _)| *depth);
+        if self.round(least).is_some() {
+            return least..least + 1;
+        }
         let in_flight = self.latency() / self.interval().max(1e-9);
         let deep: u64 = self.depths.range(least..).map(|(_, count)| *count).sum();
         let deep = deep as f64 / all.max(1) as f64;
