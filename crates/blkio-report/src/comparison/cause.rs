@@ -493,9 +493,13 @@ impl Pairs {
         let mut pairs: Vec<&Pair> = self.pairs.iter().collect();
         pairs.sort_by(|a, b| b.weight_ns().abs().total_cmp(&a.weight_ns().abs()));
         let changed: Vec<&&Pair> = pairs.iter().filter(|of| !of.causes().is_empty()).collect();
+        let text = |of: &Pair| match pairs.len() {
+            1 => of.text(),
+            _ => format!("In the {} part: {}", of.label, of.text()),
+        };
         let mut sentences: Vec<String> = match (changed.is_empty(), pairs.first()) {
-            (true, Some(first)) => vec![first.text()],
-            _ => changed.iter().map(|of| of.text()).collect(),
+            (true, Some(first)) => vec![text(first)],
+            _ => changed.iter().map(|of| text(of)).collect(),
         };
         let time = |ns: f64| human::quantity(ns, report::Unit::Nanos);
         let [was, is] = self.between_ns();
