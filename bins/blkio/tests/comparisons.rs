@@ -1,4 +1,9 @@
 //! Why two runs differ: changes planted by a simulation of applications and devices, and pairs without one.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times of a simulation are positive, and far below the limits"
+)]
 
 use std::collections::BinaryHeap;
 use std::fmt::Write as _;
@@ -208,6 +213,8 @@ struct App {
     write_share: f64,
     /// Bytes of a write, if they differ.
     write_bytes: u64,
+    /// All threads wait for each other, and pause together.
+    is_in_rounds: bool,
     /// A pause of all threads behind the part.
     then_ms: u64,
 }
@@ -234,6 +241,7 @@ const READS: App = App {
     is_sequential: true,
     write_share: 0.0,
     write_bytes: 128 << 10,
+    is_in_rounds: false,
     then_ms: 0,
 };
 const WRITES: App = App {
@@ -304,8 +312,14 @@ fn trace(apps: &[App], device: Device, seed: u64) -> String {
                 random.exponential()
             };
             let next = end + app.think_us * 1000.0 * pause + 300.0;
-            ready.push(std::cmp::Reverse(next as u64));
             now = end.max(now);
+            if !app.is_in_rounds {
+                ready.push(std::cmp::Reverse(next as u64));
+            } else if ready.is_empty() {
+                let next = now + app.think_us * 1000.0 * pause;
+                let all = (0..app.threads).map(|thread| (next + thread as f64 * 200.0) as u64);
+                ready.extend(all.map(std::cmp::Reverse));
+            }
         }
         now += app.then_ms as f64 * 1e6;
     }
@@ -541,6 +555,55 @@ fn cases() -> Vec<Case> {
                 disk(|of| (of.parallel, of.fixed_us) = (1, 240.0)),
             ),
             &[("think time", IN_READS)],
+        ),
+        // Rounds: all requests at once, then a pause.
+        case(
+            "null, rounds",
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (16, 500.0, true)),
+                DISK,
+            ),
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (16, 500.0, true)),
+                DISK,
+            ),
+            &[],
+        ),
+        case(
+            "longer pauses between rounds",
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (16, 500.0, true)),
+                DISK,
+            ),
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (16, 2000.0, true)),
+                DISK,
+            ),
+            &[("think time", IN_READS)],
+        ),
+        case(
+            "smaller rounds",
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (16, 500.0, true)),
+                DISK,
+            ),
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (4, 500.0, true)),
+                DISK,
+            ),
+            &[("queue depth", IN_READS)],
+        ),
+        case(
+            "slower device, rounds",
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (16, 300.0, true)),
+                DISK,
+            ),
+            (
+                &reads(|a| (a.threads, a.think_us, a.is_in_rounds) = (16, 300.0, true)),
+                disk(|of| of.fixed_us *= 4.0),
+            ),
+            &[("device", IN_READS)],
         ),
         // Pattern and mix.
         case(

@@ -148,7 +148,7 @@ fn a_block_lives_from_its_first_store_to_the_last_load_before_its_next_fill() {
             labeller.label(&mut row, &mut names).unwrap();
         };
         let mut last = [0; 2];
-        for fill in 0..2 {
+        for (fill, last) in (0_u64..).zip(&mut last) {
             for token in 0..8 {
                 let time = 1000 + fill * 1_000_000_000 + token * 50_000_000;
                 for at in 0..block_bytes / 64 {
@@ -159,8 +159,8 @@ fn a_block_lives_from_its_first_store_to_the_last_load_before_its_next_fill() {
                     );
                 }
                 for read in 0..=token {
-                    last[fill as usize] = time + 20_000_000 + read;
-                    put(last[fill as usize], read * block_bytes / 8, Name::LOAD);
+                    *last = time + 20_000_000 + read;
+                    put(*last, read * block_bytes / 8, Name::LOAD);
                 }
             }
         }

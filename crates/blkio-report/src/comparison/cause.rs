@@ -10,6 +10,7 @@
 
 use std::fmt::Write as _;
 
+use blkio_companions::num::whole;
 use report::human;
 use serde_json::{Value, json};
 
@@ -26,6 +27,8 @@ const OTHER_MIX: f64 = 0.1;
 /// Requests that find no other in flight, and their share of all, from which their latencies are compared.
 const LEAST_ALONE: u64 = 50;
 const SHARE_ALONE: f64 = 0.05;
+/// Share of latency and pause up to which pauses are the same.
+const SAME: f64 = 0.02;
 /// Share of the largest cause below which another is not named beside it.
 const BESIDE: f64 = 0.15;
 
@@ -111,26 +114,29 @@ fn threads(a: &Pace, b: &Pace) -> ([u64; 2], bool) {
     let least_change = || {
         let pauses = |count: u64| -> u64 {
             let wanted = (a.pause(count) + b.latency()) / b.interval().max(1e-9);
-            (wanted.round().max(1.0) as u64).clamp(of_b.start, of_b.end - 1)
+            whole(wanted.round().max(1.0)).clamp(of_b.start, of_b.end - 1)
         };
         let change = |[x, y]: &[u64; 2]| (a.pause(*x) - b.pause(*y)).abs();
         let all = of_a.clone().map(|count| [count, pauses(count)]);
         all.min_by(|x, y| change(x).total_cmp(&change(y)))
             .unwrap_or([of_a.start, of_b.start])
     };
-    let are_alike = |[x, y]: [u64; 2]| {
+    let are_alike = |[x, y]: [u64; 2], within: f64| {
         let (x, y) = (a.pause(x), b.pause(y));
-        (x - y).abs() <= CHANGED * log_mean(x + a.latency(), y + b.latency())
+        (x - y).abs() <= within * log_mean(x + a.latency(), y + b.latency())
     };
+    // Threads that keep out of each other's way are more than the depths show. The same number with the same pauses explains both sides by
+    // latency or size alone; where depth or pauses changed, latency and the time per request do not change in the ratio of such a number.
+    let same = (least..=least * 2).find(|count| are_alike([*count; 2], SAME));
+    if let Some(count) = same {
+        return ([count; 2], false);
+    }
     if least >= of_a.end.min(of_b.end) {
-        // Threads that keep out of each other's way are more than the depths show: the same number with the same pauses explains both.
-        return match are_alike([least; 2]) {
-            true => ([least; 2], false),
-            false => (least_change(), false),
-        };
+        return (least_change(), false);
     }
     let other = least_change();
-    ([least; 2], other[0] != other[1] && are_alike(other))
+    let is_vague = other[0] != other[1] && are_alike(other, CHANGED);
+    ([least; 2], is_vague)
 }
 
 /// Logarithm of the ratio of the latencies of requests that found no other in flight, of equal size and direction, with its standard error;
@@ -156,8 +162,14 @@ fn alone(a: &Pace, b: &Pace) -> Option<(f64, f64)> {
 }
 
 impl Pair {
-    pub(super) fn new(label: &str, a: Pace, b: Pace, bytes: [f64; 2]) -> Self {
-        let ([x, y], is_vague) = threads(&a, &b);
+    pub(super) fn new(label: &str, mut a: Pace, mut b: Pace, bytes: [f64; 2]) -> Self {
+        let ([x, y], mut is_vague) = threads(&a, &b);
+        if let Some((of_a, of_b)) = a.round(x).zip(b.round(y)) {
+            a.by_rounds(of_a);
+            b.by_rounds(of_b);
+            // The depths leave no doubt.
+            is_vague = false;
+        }
         let (pauses, latencies) = ([a.pause(x), b.pause(y)], [a.latency(), b.latency()]);
         let lambda = log_mean(pauses[0] + latencies[0], pauses[1] + latencies[1]).max(1e-9);
         let sizes = [a.size(), b.size()];
@@ -264,9 +276,16 @@ impl Pair {
 
     /// Returns `true` if latency took up what the application changed, so that nothing was gained or lost.
     fn is_without_effect(&self) -> bool {
-        let largest = self.terms.iter().map(|of| of.log.abs());
-        let largest = largest.fold(0.0, f64::max);
-        !self.is_changed() && self.follows.abs() >= largest / 2.0
+        let is_of_latency = |of: &&Term| matches!(of.cause, Cause::Device | Cause::AccessPattern);
+        let latency: f64 = self
+            .terms
+            .iter()
+            .filter(is_of_latency)
+            .map(|of| of.log)
+            .sum();
+        let largest = self.terms.iter().filter(|of| !is_of_latency(of));
+        let largest = largest.map(|of| of.log.abs()).fold(0.0, f64::max);
+        !self.is_changed() && (self.follows + latency).abs() >= largest / 2.0
     }
 
     /// Causes of the change in time per byte, the largest first; those much smaller than it are left out.
@@ -354,7 +373,7 @@ impl Pair {
         let causes = self.changed();
         let mut text = String::new();
         if !causes.is_empty() && self.is_without_effect() {
-            text.push_str("No cause: the time per byte stays the same, for the device serves no more at a time. Without effect: ");
+            text.push_str("No cause: the time per byte stays the same, and latency takes up what changes: requests come as fast as they are served, or at a pace of their own. Without effect on it: ");
         }
         for (number, term) in causes.iter().enumerate() {
             let name = term.cause.name();
@@ -474,9 +493,13 @@ impl Pairs {
         let mut pairs: Vec<&Pair> = self.pairs.iter().collect();
         pairs.sort_by(|a, b| b.weight_ns().abs().total_cmp(&a.weight_ns().abs()));
         let changed: Vec<&&Pair> = pairs.iter().filter(|of| !of.causes().is_empty()).collect();
+        let text = |of: &Pair| match pairs.len() {
+            1 => of.text(),
+            _ => format!("In the {} part: {}", of.label, of.text()),
+        };
         let mut sentences: Vec<String> = match (changed.is_empty(), pairs.first()) {
-            (true, Some(first)) => vec![first.text()],
-            _ => changed.iter().map(|of| of.text()).collect(),
+            (true, Some(first)) => vec![text(first)],
+            _ => changed.iter().map(|of| text(of)).collect(),
         };
         let time = |ns: f64| human::quantity(ns, report::Unit::Nanos);
         let [was, is] = self.between_ns();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use blkio_companions::num::whole;
 use blkio_parser::Stats;
 use blkio_parser::analyse::samples::Sample;
 
@@ -19,6 +20,8 @@ const LEAST_OF_BATCH: usize = 8;
 const FEW: f64 = 0.01;
 /// Share of the requests that may be deeper than the threads of an application: those of a file system or another process.
 const STRAY: f64 = 0.005;
+/// Largest deviation of the numbers of requests by depth of an application that issues in rounds.
+const ROUND: f64 = 0.2;
 /// Share of requests deeper than any was from which a number of threads is excluded.
 const EXCLUDED: f64 = 2.0 * STRAY;
 
@@ -180,6 +183,31 @@ impl Pace {
         }
     }
 
+    /// Returns the factor from the mean latency to the time that the device takes for a round, of an application that issues so many requests
+    /// at once, waits for all, and pauses; `None` for any other. Its pauses are those in which nothing is in flight: that a request waits for
+    /// the others of its round is no think time.
+    pub(super) fn round(&self, threads: u64) -> Option<f64> {
+        let share = |depth: u64| {
+            let count = self.depths.get(&depth).copied().unwrap_or(0);
+            count as f64 * threads as f64 / self.requests().max(1.0)
+        };
+        let is_even =
+            (1..=threads).all(|depth| (1.0 - ROUND..=1.0 + ROUND).contains(&share(depth)));
+        let busy_ns: u64 = self.loads.iter().map(|load| load.busy_ns).sum();
+        let of_round = busy_ns as f64 * threads as f64 / self.requests().max(1.0);
+        (threads > 1 && is_even).then(|| of_round / self.latency().max(1e-9))
+    }
+
+    /// Measures latency by rounds: by what a device takes for all requests of one.
+    pub(super) fn by_rounds(&mut self, factor: f64) {
+        for way in &mut self.ways {
+            way.latency_ns *= factor;
+        }
+        for batch in &mut self.batches {
+            batch.latency_ns *= factor;
+        }
+    }
+
     fn sum(&self, of: fn(&Way) -> f64) -> f64 {
         self.ways.iter().map(of).sum()
     }
@@ -262,16 +290,27 @@ impl Pace {
     /// of the requests on, that would have shown.
     pub(super) fn threads(&self) -> Range<u64> {
         let all: u64 = self.depths.values().sum();
-        let most = (all as f64 * STRAY) as u64;
+        let most = whole(all as f64 * STRAY);
         let mut deeper = 0;
         let deepest = self.depths.iter().rev().find(|(_, count)| {
             deeper += **count;
             deeper > most
         });
         let least = deepest.map_or(1, |(depth, _)| *depth);
+        if self.round(least).is_some() {
+            return least..least + 1;
+        }
         let in_flight = self.latency() / self.interval().max(1e-9);
-        let more = (least + 1..=least * 8 + 64)
-            .find(|threads| tail(*threads - 1, in_flight / *threads as f64, least) > EXCLUDED);
+        let deep: u64 = self.depths.range(least..).map(|(_, count)| *count).sum();
+        let deep = deep as f64 / all.max(1) as f64;
+        // Requests that come together are as deep as they are many, far more often than threads by themselves would be: of those that found
+        // all others but one, some would have found that one, too.
+        let is_excluded = |threads: u64| {
+            let p = in_flight / threads as f64;
+            let (as_deep, deeper) = (tail(threads - 1, p, least - 1), tail(threads - 1, p, least));
+            deeper > EXCLUDED || deep * deeper > EXCLUDED * as_deep
+        };
+        let more = (least + 1..=least * 8 + 64).find(|threads| is_excluded(*threads));
         least..more.unwrap_or(least * 8 + 65)
     }
 }
