@@ -385,17 +385,20 @@ fn openings(
             *counts.entry(name_at(list, cut)).or_default() += 1;
         }
     }
+    // None where steps open with themselves.
     let usual = counts
         .iter()
-        .max_by_key(|(name, n)| (**n, std::cmp::Reverse(**name)));
-    let usual = usual.and_then(|(name, _)| *name);
+        .max_by_key(|(name, n)| (**n, std::cmp::Reverse(**name)))
+        .map(|(name, _)| *name);
     let each = found.iter().zip(&between[1..]);
     each.map(|(&(cut, by_rule), list)| {
-        let known = list.iter().position(|s| s.name_id() == usual);
-        match usual.and(known) {
-            Some(known) if !by_rule => known,
-            _ => cut,
-        }
+        let known = match usual {
+            Some(usual) if name_at(list, cut) == usual => Some(cut),
+            Some(Some(name)) => list.iter().position(|s| s.name_id() == Some(name)),
+            Some(None) => Some(list.len()),
+            None => None,
+        };
+        known.filter(|_| !by_rule).unwrap_or(cut)
     })
     .collect()
 }
@@ -433,7 +436,7 @@ fn pieces(
     }
     // The first step opens with what others open with.
     let head = &between[0];
-    let first_cut = if engine.is_some() && opening.is_empty() {
+    let first_cut = if engine.is_some() && steps.len() == 1 {
         opens(head, i64::MIN / 2, steps[0].ts().nanos(), engine).0
     } else {
         let known = |s: &Slice<'_>| {
