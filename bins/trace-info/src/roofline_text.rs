@@ -353,8 +353,7 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
     ]);
     let mut table = Table::new("rows", columns)?;
     let all = analysis.coverage.time_ns();
-    let number =
-        |value: Option<f64>| value.map_or(String::new(), |x| report::human::short_count(x));
+    let number = |value: Option<f64>| value.map_or(String::new(), report::human::short_count);
     let rows_of = match by.name() {
         _ if is_call => &analysis.calls,
         _ => &analysis.rows,

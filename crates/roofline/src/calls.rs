@@ -588,16 +588,14 @@ impl<'t> Builder<'_, '_, 't> {
         }
         replays.sort_by_key(|(launch, _)| launch.id());
         for (launch, events) in replays {
-            let names: Vec<&str> = events
-                .iter()
-                .map(|at| work.name(&work.events()[*at]))
-                .collect();
+            let names = events.iter().map(|at| work.events()[*at].name);
+            let names: Vec<Option<StrId>> = names.collect();
             let step = self.marks.at(launch.ts().nanos(), launch.track().thread);
             let tokens = step.and_then(|at| {
                 let lengths = self.marks.all[at].lengths;
                 lengths.tokens().or_else(|| lengths.requests())
             });
-            let Some(found) = self.captures.join(&names, tokens) else {
+            let Some(found) = self.captures.join(work.trace(), &names, tokens) else {
                 continue;
             };
             for (at, node) in events.iter().zip(&found.launches) {

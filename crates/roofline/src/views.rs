@@ -299,8 +299,8 @@ pub fn rows(
     wants: impl Fn(&Call) -> bool,
 ) -> Rows {
     let mut builder = RowsBuilder {
-        by,
         known: FxHashMap::default(),
+        kinds: FxHashMap::default(),
         names: Vec::new(),
         rows: Vec::new(),
         limits: FxHashMap::default(),
@@ -352,8 +352,8 @@ pub fn rows(
 }
 
 struct RowsBuilder {
-    by: By,
     known: FxHashMap<String, usize>,
+    kinds: FxHashMap<u32, usize>,
     names: Vec<String>,
     rows: Vec<Row>,
     limits: FxHashMap<(u32, i64), Limits>,
@@ -372,16 +372,14 @@ impl RowsBuilder {
         at
     }
 
-    /// The row of a kind; rows by call are as many as kinds at most.
+    /// The row of a kind.
     fn kind(&mut self, kind: u32) -> usize {
-        debug_assert!(self.by == By::Call);
-        let at = self.known.get(kind_key(kind).as_str()).copied();
-        at.unwrap_or_else(|| {
-            let at = self.rows.len();
-            self.known.insert(kind_key(kind), at);
+        let next = self.rows.len();
+        let at = *self.kinds.entry(kind).or_insert(next);
+        if at == next {
             self.rows.push(Row::new(kind));
-            at
-        })
+        }
+        at
     }
 
     fn limits_of(
@@ -398,10 +396,6 @@ impl RowsBuilder {
             .entry((call.kind, call.device))
             .or_insert_with(|| Limits::new(numbers, call.device, devices))
     }
-}
-
-fn kind_key(kind: u32) -> String {
-    kind.to_string()
 }
 
 /// By call: the class of its work, that with most time where they differ.
