@@ -186,7 +186,7 @@ fn peaks_line(device: &RecordedDevice) -> String {
 }
 
 /// The name of a kernel or an operator, so short that it fits a row.
-fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     let shown = display_names([name]);
     cut(shown.get(name).map_or(name, String::as_str))
 }
@@ -393,7 +393,8 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
     Ok(table)
 }
 
-fn cut(text: &str) -> String {
+/// Text that fits a column.
+pub(crate) fn cut(text: &str) -> String {
     match text.chars().count() > LONGEST {
         true => {
             let cut: String = text.chars().take(LONGEST - 1).collect();
@@ -404,7 +405,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Sizes without those of scalars: `[[32,4096],[4096,9216],[]]` is `32,4096 4096,9216`.
-fn shapes(dims: &str) -> String {
+pub(crate) fn shapes(dims: &str) -> String {
     let inner = dims.strip_prefix('[').and_then(|d| d.strip_suffix(']'));
     let parts = inner.unwrap_or(dims).split("],");
     let parts: Vec<&str> = parts
