@@ -3,11 +3,7 @@
 use gpu_time::{Note, percent};
 use report::human;
 use report::{Column, Table, Unit};
-use roofline::config::Forward;
-use roofline::{
-    Analysis, Basis, By, Coverage, Knowledge, PeakKey, Phase, Precision, RecordedDevice, Row,
-    StepRow,
-};
+use roofline::{Analysis, Basis, By, Coverage, Phase, RecordedDevice, Row, StepRow};
 use trace_model::kernel::display_names;
 
 use crate::document::Document;
