@@ -29,7 +29,7 @@ Example:
 pub(crate) struct OpsArgs {
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// What makes a row
+    /// Key of the rows
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub(crate) by: ByName,
     /// The order, most first

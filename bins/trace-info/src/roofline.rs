@@ -46,7 +46,7 @@ Example:
 pub(crate) struct RooflineArgs {
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// What makes a row
+    /// Key of the rows
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub(crate) by: ByName,
     /// The order, most first; pct has the farthest from the limit first
@@ -133,7 +133,7 @@ impl ByName {
         }
     }
 
-    /// What the rows are called, and the column of their names.
+    /// Name of the rows, and of the column of their names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Call => "calls",
@@ -249,7 +249,7 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
         .or_exit(Outcome::Unreadable)
 }
 
-/// What is known besides the traces.
+/// Knowledge besides the traces.
 struct Known {
     knowledge: Knowledge,
     config: Option<Config>,

@@ -1,4 +1,4 @@
-//! What is known without a trace, as text: a step of a model, the devices.
+//! Answers without a trace, as text: a step of a model, the devices.
 
 use report::human;
 use report::{Column, Table};

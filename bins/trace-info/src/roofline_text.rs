@@ -316,7 +316,7 @@ fn pct_text(row: &Row) -> String {
     }
 }
 
-/// What bounds a row; calls shorter than the launch floor are bound by their launch.
+/// Resource that bounds a row; calls shorter than the launch floor are bound by their launch.
 fn bound_text(row: &Row, analysis: &Analysis) -> &'static str {
     let device = analysis.devices.get(analysis.main_device);
     let floor = device.map_or(0.0, |device| device.peaks.launch_ns());

@@ -79,7 +79,7 @@ fn cache_type(writes: Option<&Writes>, at: i64) -> Option<Dtype> {
     found.map(|(_, dtype)| *dtype)
 }
 
-/// What decides about the numbers of an operator.
+/// Everything that the numbers of an operator depend on.
 #[derive(PartialEq, Eq, Hash)]
 struct Memo<'t> {
     signature: Signature<'t>,
@@ -279,7 +279,7 @@ impl<'t> Builder<'_, '_, 't> {
         (found, call_of)
     }
 
-    /// Of each piece of replayed work the capture and the launch call within it.
+    /// Returns the capture, and the launch call within it, of each replayed GPU activity.
     fn replayed(&mut self) -> FxHashMap<SliceId, (usize, SliceId)> {
         let mut joined = FxHashMap::default();
         if self.captures.is_empty() {

@@ -34,7 +34,7 @@ pub const ARG_KEYS: &[&str] = &[
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Call {
-    /// What it is, as a place in [`CallList::kinds`].
+    /// Its kind, as a place in [`CallList::kinds`].
     pub kind: u32,
     /// Kernels, copies and memsets.
     pub kernels: u32,
@@ -54,7 +54,7 @@ pub struct Call {
     pub in_graph: bool,
 }
 
-/// What calls have in common that are one row: operator, sizes, types and numbers.
+/// Properties that the calls of one row share: operator, sizes, types and numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Kind {
@@ -66,7 +66,7 @@ pub struct Kind {
     pub dims: String,
     /// Types of the arguments, likewise.
     pub types: String,
-    /// What a call needs.
+    /// Numbers of a call, or why there are none.
     pub answer: Answer,
 }
 
@@ -84,7 +84,7 @@ pub struct CaptureCounts {
     pub unmatched: u64,
 }
 
-/// What else is known besides the recording.
+/// Knowledge besides the recording.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CallOptions<'a> {
@@ -114,13 +114,13 @@ impl<'a> CallOptions<'a> {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CallList {
-    /// By begin of their first work.
+    /// Ordered by the begin of their first GPU activity.
     pub calls: Vec<Call>,
-    /// What they are.
+    /// Kinds of calls.
     pub kinds: Vec<Kind>,
     /// Annotations that give lengths, in ascending time.
     pub steps: Vec<Mark>,
-    /// By place among the work's events: its call.
+    /// Call of each event, in the order of the events.
     pub call_of: Vec<u32>,
     /// How replays were joined.
     pub captures: CaptureCounts,
@@ -162,7 +162,7 @@ impl CallList {
         self.kind(call).and_then(|kind| kind.answer.as_ref().ok())
     }
 
-    /// What a call is.
+    /// Returns the kind of a call.
     pub fn kind(&self, call: &Call) -> Option<&Kind> {
         self.kinds.get(call.kind as usize)
     }

@@ -28,7 +28,7 @@ pub(crate) struct Capture {
 pub(crate) struct Captures {
     all: Vec<Capture>,
     used: Vec<u64>,
-    /// By the names of a replay's work: what fits.
+    /// Captures that fit a replay with these names.
     by_names: FxHashMap<Vec<Option<StrId>>, Found>,
     /// Replays that were joined with equal names, nearly equal ones, and not at all.
     pub(crate) counts: [u64; 3],

@@ -36,7 +36,7 @@ pub(crate) struct Source<'i, 't> {
     concrete: ArgColumn,
     pub(crate) bytes: ArgColumn,
     collective: [ArgColumn; 5],
-    /// By name: whether it has a model.
+    /// `true` for names of operators with a model; `None` until asked.
     known: Vec<Option<bool>>,
 }
 
@@ -111,7 +111,7 @@ impl<'i, 't> Source<'i, 't> {
         }
     }
 
-    /// What a collective, or its kernel, states about itself.
+    /// Returns the sizes recorded with a collective, or with its kernel.
     pub(crate) fn collective(&self, slice: Slice<'_>) -> Option<CollectiveSizes> {
         let [name, dtype, before, after, group] = &self.collective;
         let sizes = CollectiveSizes {
@@ -126,7 +126,7 @@ impl<'i, 't> Source<'i, 't> {
     }
 }
 
-/// What is recorded of an operator, as texts of its trace.
+/// Arguments of an operator, as texts of its trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature<'t> {
     pub(crate) op: &'t str,

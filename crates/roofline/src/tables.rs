@@ -55,7 +55,7 @@ fn real(name: &'static str) -> Column {
     Column::real(name).reals(RealFormat::Shortest)
 }
 
-/// What is to be known of a row besides its numbers.
+/// Remarks on a row.
 pub(crate) fn note(row: &Row, numbers: Option<&Numbers>, unknown: Option<&str>) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(unknown.map(str::to_owned));
