@@ -14,6 +14,7 @@ use crate::empty;
 use crate::kernels::KernelsArgs;
 use crate::part;
 use crate::roofline::wants;
+use crate::roofline_text;
 
 const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
 
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         .map(|answer| (answer.label.as_str(), &*answer.rows))
         .collect();
     let top = args.top.unwrap_or(usize::MAX);
-    document.tables.push(details_table(&all, top)?);
+    document.tables.push(details_table(&all, top, true)?);
     let is_text = matches!(
         report.format.format(),
         ReportFormat::Text | ReportFormat::Md
@@ -79,9 +80,19 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
                 top.min(answer.rows.len()),
                 answer.rows.len()
             );
-            document.table(&title, details_table(&[("", &answer.rows)], top)?);
+            let shown: Vec<KernelDetail> = answer.rows.iter().take(top).map(shortened).collect();
+            document.table(&title, details_table(&[("", &shown)], top, false)?);
         }
     }
     document.write(to)?;
     each.end(report)
+}
+
+/// A row with names that fit a line.
+fn shortened(row: &KernelDetail) -> KernelDetail {
+    let mut row = row.clone();
+    row.name = roofline_text::short(&row.name);
+    row.op = roofline_text::cut(&row.op);
+    row.dims = roofline_text::shapes(&row.dims);
+    row
 }

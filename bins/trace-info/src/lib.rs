@@ -19,6 +19,7 @@ mod part;
 mod render;
 mod roofline;
 mod roofline_figure;
+mod roofline_known;
 mod roofline_text;
 mod summary;
 mod tables;

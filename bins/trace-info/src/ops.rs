@@ -29,7 +29,7 @@ Example:
 pub(crate) struct OpsArgs {
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// What makes a row
+    /// Key of the rows
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub(crate) by: ByName,
     /// The order, most first
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
         args.top.unwrap_or(usize::MAX),
     )?);
     let tables: Vec<(&str, &[CopyRow])> = all.map(|a| (a.label.as_str(), &*a.copies)).collect();
-    document.tables.push(copies_table(&tables)?);
+    document.tables.push(copies_table(&tables, true)?);
     let is_text = matches!(
         report.format.format(),
         ReportFormat::Text | ReportFormat::Md
@@ -154,7 +154,7 @@ pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
             document.table(&title, shown(&answer.ops[..top], by_shape)?);
         }
         if !answer.copies.is_empty() {
-            document.table("copies", copies_table(&[("", &answer.copies)])?);
+            document.table("copies", copies_table(&[("", &answer.copies)], false)?);
         }
     }
     document.write(to)?;

@@ -20,7 +20,7 @@ use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::part::{self, PartArgs};
-use crate::{roofline_figure, roofline_text};
+use crate::{roofline_figure, roofline_known, roofline_text};
 
 const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
 
@@ -46,7 +46,7 @@ Example:
 pub(crate) struct RooflineArgs {
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// What makes a row
+    /// Key of the rows
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub(crate) by: ByName,
     /// The order, most first; pct has the farthest from the limit first
@@ -133,7 +133,7 @@ impl ByName {
         }
     }
 
-    /// What the rows are called, and the column of their names.
+    /// Name of the rows, and of the column of their names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Call => "calls",
@@ -249,7 +249,7 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
         .or_exit(Outcome::Unreadable)
 }
 
-/// What is known besides the traces.
+/// Knowledge besides the traces.
 struct Known {
     knowledge: Knowledge,
     config: Option<Config>,
@@ -505,7 +505,7 @@ fn forward(args: &RooflineArgs, config: &Config, known: &Known) -> anyhow::Resul
     }
     let mut document = Document::new(VERSION);
     document.tables.push(forward_table(&needs)?);
-    roofline_text::forward(&mut document, args, &needs, &known.knowledge)?;
+    roofline_known::forward(&mut document, args, &needs, &known.knowledge)?;
     document.write(to)?;
     Ok(Outcome::Fine)
 }
@@ -513,7 +513,7 @@ fn forward(args: &RooflineArgs, config: &Config, known: &Known) -> anyhow::Resul
 fn forward_table(needs: &Forward) -> anyhow::Result<Table> {
     let columns = vec![Column::text("quantity"), Column::text("value")];
     let mut table = Table::new("model", columns)?;
-    for (name, value) in roofline_text::quantities(needs) {
+    for (name, value) in roofline_known::quantities(needs) {
         let value = value.to_string();
         table.push(&[name.into(), value.as_str().into()])?;
     }
@@ -554,7 +554,7 @@ fn list_devices(args: &RooflineArgs, known: &Known) -> anyhow::Result<Outcome> {
         table.push(&cells)?;
     }
     let mut document = Document::new(VERSION);
-    roofline_text::devices(&mut document, &known.knowledge)?;
+    roofline_known::devices(&mut document, &known.knowledge)?;
     document.tables.push(table);
     document.write(to)?;
     Ok(Outcome::Fine)

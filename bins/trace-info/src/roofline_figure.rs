@@ -73,9 +73,16 @@ pub(crate) fn write(figure: FigureFile, all: &[(&str, &Analysis)]) -> anyhow::Re
     Ok(())
 }
 
+/// Dots of one operator.
+#[derive(Default)]
+struct Dots {
+    time_ns: i64,
+    points: Vec<(f64, f64)>,
+}
+
 /// The roofs of the device with most GPU time, and the calls that have both intensity and rate.
 fn draw(label: &str, analysis: &Analysis) -> Svg {
-    let mut points: BTreeMap<&str, (i64, Vec<(f64, f64)>)> = BTreeMap::new();
+    let mut points: BTreeMap<&str, Dots> = BTreeMap::new();
     let mut used: Vec<Precision> = Vec::new();
     let mut has_vector = false;
     for row in &analysis.calls.rows {
@@ -89,14 +96,14 @@ fn draw(label: &str, analysis: &Analysis) -> Svg {
             continue;
         }
         let own = points.entry(kind.op.as_str()).or_default();
-        own.0 = own.0.saturating_add(row.time_ns);
-        own.1.push((x, y));
+        own.time_ns = own.time_ns.saturating_add(row.time_ns);
+        own.points.push((x, y));
         used.extend(numbers.precision);
         has_vector |= numbers.unit == UnitKind::Vector;
     }
     used.sort_unstable();
     used.dedup();
-    let all = || points.values().flat_map(|(_, points)| points);
+    let all = || points.values().flat_map(|dots| &dots.points);
     let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let high = all().map(|p| p.0).fold(0.0, f64::max);
     let mut plot = LinePlot::new(
@@ -127,20 +134,18 @@ fn draw(label: &str, analysis: &Analysis) -> Svg {
                 .push(Series::new(format!("limit of {name}"), Mark::Line, roof));
         }
     }
-    let mut by_time: Vec<(&str, i64, Vec<(f64, f64)>)> = points
-        .into_iter()
-        .map(|(op, (time, points))| (op, time, points))
-        .collect();
-    by_time.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let mut by_time: Vec<(&str, Dots)> = points.into_iter().collect();
+    by_time.sort_by(|a, b| b.1.time_ns.cmp(&a.1.time_ns).then(a.0.cmp(b.0)));
     let others = by_time.split_off(by_time.len().min(NAMED));
-    for (op, _, points) in by_time {
-        plot.series
-            .push(Series::new(op.to_owned(), Mark::Dots, points));
+    let mut add = |name: String, points: Vec<(f64, f64)>| {
+        plot.series.push(Series::new(name, Mark::Dots, points));
+    };
+    for (op, dots) in by_time {
+        add(op.to_owned(), dots.points);
     }
     if !others.is_empty() {
-        let points = others.into_iter().flat_map(|(_, _, points)| points);
-        plot.series
-            .push(Series::new("other operators", Mark::Dots, points.collect()));
+        let points = others.into_iter().flat_map(|(_, dots)| dots.points);
+        add("other operators".to_owned(), points.collect());
     }
     plot.draw()
 }

@@ -3,11 +3,7 @@
 use gpu_time::{Note, percent};
 use report::human;
 use report::{Column, Table, Unit};
-use roofline::config::Forward;
-use roofline::{
-    Analysis, Basis, By, Coverage, Knowledge, PeakKey, Phase, Precision, RecordedDevice, Row,
-    StepRow,
-};
+use roofline::{Analysis, Basis, By, Coverage, Phase, RecordedDevice, Row, StepRow};
 use trace_model::kernel::display_names;
 
 use crate::document::Document;
@@ -186,7 +182,7 @@ fn peaks_line(device: &RecordedDevice) -> String {
 }
 
 /// The name of a kernel or an operator, so short that it fits a row.
-fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     let shown = display_names([name]);
     cut(shown.get(name).map_or(name, String::as_str))
 }
@@ -289,12 +285,12 @@ fn whole(tokens: f64) -> i64 {
     tokens.ceil() as i64
 }
 
-fn count_of(n: u128) -> String {
+pub(crate) fn count_of(n: u128) -> String {
     human::count(i128::try_from(n).unwrap_or(i128::MAX))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-fn bytes(n: u128) -> String {
+pub(crate) fn bytes(n: u128) -> String {
     human::bytes(n as f64)
 }
 
@@ -320,7 +316,7 @@ fn pct_text(row: &Row) -> String {
     }
 }
 
-/// What bounds a row; calls shorter than the launch floor are bound by their launch.
+/// Resource that bounds a row; calls shorter than the launch floor are bound by their launch.
 fn bound_text(row: &Row, analysis: &Analysis) -> &'static str {
     let device = analysis.devices.get(analysis.main_device);
     let floor = device.map_or(0.0, |device| device.peaks.launch_ns());
@@ -353,8 +349,7 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
     ]);
     let mut table = Table::new("rows", columns)?;
     let all = analysis.coverage.time_ns();
-    let number =
-        |value: Option<f64>| value.map_or(String::new(), |x| report::human::short_count(x));
+    let number = |value: Option<f64>| value.map_or(String::new(), report::human::short_count);
     let rows_of = match by.name() {
         _ if is_call => &analysis.calls,
         _ => &analysis.rows,
@@ -394,7 +389,8 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
     Ok(table)
 }
 
-fn cut(text: &str) -> String {
+/// Text that fits a column.
+pub(crate) fn cut(text: &str) -> String {
     match text.chars().count() > LONGEST {
         true => {
             let cut: String = text.chars().take(LONGEST - 1).collect();
@@ -405,7 +401,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Sizes without those of scalars: `[[32,4096],[4096,9216],[]]` is `32,4096 4096,9216`.
-fn shapes(dims: &str) -> String {
+pub(crate) fn shapes(dims: &str) -> String {
     let inner = dims.strip_prefix('[').and_then(|d| d.strip_suffix(']'));
     let parts = inner.unwrap_or(dims).split("],");
     let parts: Vec<&str> = parts
@@ -502,116 +498,4 @@ fn advice(analysis: &Analysis) -> String {
         true => "nothing: all GPU time that can have numbers has them".to_owned(),
         false => parts.join("; "),
     }
-}
-
-/// The numbers of a forward pass.
-pub(crate) fn quantities(needs: &Forward) -> [(&'static str, u128); 9] {
-    [
-        ("tokens", needs.tokens),
-        ("requests", needs.requests),
-        ("weight_bytes", needs.weight_bytes),
-        ("weight_bytes_low", needs.weight_bytes_low),
-        ("weight_bytes_high", needs.weight_bytes_high),
-        ("kv_bytes", needs.kv_bytes),
-        ("linear_flops", needs.linear_flops),
-        ("attention_flops", needs.attention_flops),
-        ("allreduce_bytes", needs.allreduce_bytes),
-    ]
-}
-
-pub(crate) fn forward(
-    document: &mut Document,
-    args: &RooflineArgs,
-    needs: &Forward,
-    knowledge: &Knowledge,
-) -> anyhow::Result<()> {
-    document.sentence(format!(
-        "{} tokens of {} requests read {} of weights and {} of keys and values on each of {} ranks.",
-        count_of(needs.tokens),
-        count_of(needs.requests),
-        bytes(needs.weight_bytes),
-        bytes(needs.kv_bytes),
-        args.tp.unwrap_or(1)
-    ));
-    if needs.weight_bytes_low != needs.weight_bytes_high {
-        let text = format!(
-            "{} to {}, by which experts are drawn",
-            bytes(needs.weight_bytes_low),
-            bytes(needs.weight_bytes_high)
-        );
-        document.line("weights", text);
-    }
-    let device = args.device.as_deref().map(|key| {
-        knowledge
-            .devices
-            .of_key(key)
-            .ok_or_else(|| cli::usage(format!("no device {key:?} (--list-devices)")))
-    });
-    let device = device.transpose()?;
-    let peaks = roofline::Peaks::new(device, None, &args.peak);
-    if let (Some(hbm), Some((tflops, precision))) =
-        (peaks.get(PeakKey::Hbm), peaks.matrix(Precision::Bf16))
-    {
-        #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-        let (moved, flops) = (
-            (needs.weight_bytes + needs.kv_bytes) as f64,
-            (needs.linear_flops + needs.attention_flops) as f64,
-        );
-        let (memory, compute) = (moved / hbm, flops / (tflops * 1e3));
-        document.line(
-            "limit",
-            format!(
-                "{}: memory {}, arithmetic in {} {}",
-                human::duration(memory.max(compute)),
-                human::duration(memory),
-                precision.name(),
-                human::duration(compute)
-            ),
-        );
-    }
-    let columns = vec![
-        Column::text("quantity"),
-        Column::text("value").align(report::Align::Right),
-    ];
-    let mut table = Table::new("model", columns)?;
-    for (name, value) in quantities(needs) {
-        let value = count_of(value);
-        table.push(&[name.into(), value.as_str().into()])?;
-    }
-    document.table("", table);
-    Ok(())
-}
-
-/// The devices that are known.
-pub(crate) fn devices(document: &mut Document, knowledge: &Knowledge) -> anyhow::Result<()> {
-    document.sentence(
-        "TFLOP/s dense at boost clock; GB/s of memory, of the link between devices and of that to the host, one way. (?) marks \
-         numbers without a vendor's source.",
-    );
-    let keys: Vec<PeakKey> = PeakKey::all()
-        .filter(|key| *key != PeakKey::Launch)
-        .collect();
-    let mut columns = vec![Column::text("key")];
-    columns.extend(
-        keys.iter()
-            .map(|key| Column::text(key.name()).align(report::Align::Right)),
-    );
-    columns.push(Column::text("source"));
-    let mut table = Table::new("devices", columns)?;
-    for device in knowledge.devices.iter() {
-        let numbers: Vec<String> = keys
-            .iter()
-            .map(|key| match device.peak(*key) {
-                Some(value) if device.is_sourced(*key) => value.to_string(),
-                Some(value) => format!("{value} (?)"),
-                None => String::new(),
-            })
-            .collect();
-        let mut cells = vec![device.key().into()];
-        cells.extend(numbers.iter().map(|n| report::Cell::from(n.as_str())));
-        cells.push(device.source().into());
-        table.push(&cells)?;
-    }
-    document.table("", table);
-    Ok(())
 }

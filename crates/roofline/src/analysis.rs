@@ -25,15 +25,15 @@ pub enum Error {
     Config(#[from] ConfigError),
 }
 
-/// What is asked for.
+/// Options of an analysis.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options<'a> {
-    /// What is known besides the recording.
+    /// Knowledge besides the recording.
     pub calls: CallOptions<'a>,
-    /// What the caller states about devices.
+    /// Devices and peaks stated by the caller.
     pub devices: DeviceOptions,
-    /// What makes a row besides calls.
+    /// Key of the rows besides those by call.
     pub by: By,
     /// The order of rows.
     pub sort: Sort,
@@ -151,7 +151,7 @@ pub fn analyse(
     })
 }
 
-/// What the configuration needs for a step whose lengths are recorded as sums: requests of equal lengths stand for them, which
+/// Returns the needs of a step by the configuration, for a step whose lengths are recorded as sums: requests of equal lengths stand for them, which
 /// leaves weights, keys and FLOPs of products as they are.
 fn forward_of(list: &CallList, step: &StepRow, config: Option<&Config>) -> Option<Forward> {
     let config = config?;

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::align::longest_common;
 use trace_model::kernel::TraceIndex;
-use trace_model::{Slice, SliceId};
+use trace_model::{Slice, SliceId, StrId, Trace};
 
 use crate::step_name::captured_size;
 
@@ -28,7 +28,8 @@ pub(crate) struct Capture {
 pub(crate) struct Captures {
     all: Vec<Capture>,
     used: Vec<u64>,
-    by_names: FxHashMap<Vec<String>, Found>,
+    /// Captures that fit a replay with these names.
+    by_names: FxHashMap<Vec<Option<StrId>>, Found>,
     /// Replays that were joined with equal names, nearly equal ones, and not at all.
     pub(crate) counts: [u64; 3],
 }
@@ -67,6 +68,27 @@ pub(crate) fn captures_of(index: &TraceIndex<'_>, source: usize) -> Vec<Capture>
     .collect()
 }
 
+/// Are so many of `all` names enough to join a replay?
+fn is_enough(common: usize, all: usize) -> bool {
+    common * NEARLY.1 >= all * NEARLY.0
+}
+
+/// How many names two lists have in common, whatever their order.
+fn in_common(a: &[Option<&str>], b: &[Option<&str>]) -> usize {
+    let mut counts: FxHashMap<Option<&str>, usize> = FxHashMap::default();
+    for name in a {
+        *counts.entry(*name).or_default() += 1;
+    }
+    let mut common = 0;
+    for name in b {
+        if let Some(left) = counts.get_mut(name).filter(|left| **left > 0) {
+            *left -= 1;
+            common += 1;
+        }
+    }
+    common
+}
+
 impl Captures {
     pub(crate) fn new(all: Vec<Capture>) -> Self {
         Self {
@@ -90,13 +112,22 @@ impl Captures {
     }
 
     /// Joins a replay, whose work has these names in order of start, in a step of `tokens` tokens.
-    pub(crate) fn join(&mut self, names: &[&str], tokens: Option<u128>) -> Option<Joined> {
-        let key: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        if !self.by_names.contains_key(&key) {
-            let found = self.find(names);
-            self.by_names.insert(key.clone(), found);
+    ///
+    /// Cost: replays with the names of an earlier one are looked up.
+    pub(crate) fn join(
+        &mut self,
+        trace: &Trace,
+        names: &[Option<StrId>],
+        tokens: Option<u128>,
+    ) -> Option<Joined> {
+        if !self.by_names.contains_key(names) {
+            let texts = names
+                .iter()
+                .map(|name| name.map_or("", |id| trace.text(id)));
+            let found = self.find(&texts.collect::<Vec<&str>>());
+            self.by_names.insert(names.to_vec(), found);
         }
-        let joined = match self.by_names.get(&key)? {
+        let joined = match self.by_names.get(names)? {
             Found::Nothing => None,
             Found::Equal(fitting) => {
                 let best = self.best(fitting, tokens)?;
@@ -121,7 +152,7 @@ impl Captures {
                 })
             }
         };
-        let kind = match (&joined, self.by_names.get(&key)) {
+        let kind = match (&joined, self.by_names.get(names)) {
             (Some(_), Some(Found::Equal(_))) => 0,
             (Some(_), _) => 1,
             (None, _) => 2,
@@ -173,9 +204,12 @@ impl Captures {
         let mut most = 1;
         for (at, capture) in self.all.iter().enumerate() {
             let captured: Vec<Option<&str>> = capture.names.iter().map(Option::as_deref).collect();
+            // No subsequence is longer than what the lists have in common in any order.
+            if !is_enough(in_common(&names, &captured), names.len()) {
+                continue;
+            }
             let pairs = longest_common(&names, &captured);
-            let enough = pairs.len() * NEARLY.1 >= names.len() * NEARLY.0;
-            if !enough || pairs.len() < most {
+            if !is_enough(pairs.len(), names.len()) || pairs.len() < most {
                 continue;
             }
             if pairs.len() > most {

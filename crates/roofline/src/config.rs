@@ -97,7 +97,7 @@ pub enum ConfigError {
     Ranks {
         /// Ranks.
         tp: u128,
-        /// What is to be divided.
+        /// Size to be divided.
         what: &'static str,
         /// Its size.
         size: u128,
@@ -105,11 +105,11 @@ pub enum ConfigError {
     /// A size differs from what the recording has.
     #[error("the configuration has {what} {config}, the recording {recorded}")]
     Contradiction {
-        /// What differs.
+        /// Quantity that differs.
         what: &'static str,
-        /// As the configuration has it.
+        /// Its value in the configuration.
         config: u128,
-        /// As the recording has it.
+        /// Its value in the recording.
         recorded: u128,
     },
 }
@@ -164,7 +164,7 @@ pub struct Request {
     pub count: u128,
 }
 
-/// What a forward pass needs, per rank.
+/// Needs of a forward pass, per rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct Forward {

@@ -32,9 +32,9 @@ pub struct Missing {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Coverage {
-    /// By basis, in the order of [`Basis::ALL`].
+    /// Share of each basis, in the order of [`Basis::ALL`].
     pub by_basis: [Share; Basis::ALL.len()],
-    /// What has no numbers, most time first.
+    /// Calls without numbers, most time first.
     pub missing: Vec<Missing>,
 }
 

@@ -168,13 +168,20 @@ pub fn kernel_details(
     rows
 }
 
-/// The kernels of each trace as a table, at most `top` of each.
+/// The kernels of each trace as a table, at most `top` of each, with the name of the trace in each row if `with_trace`.
 ///
 /// # Errors
 /// None but defects: the columns are fixed.
-pub fn details_table(results: &[(&str, &[KernelDetail])], top: usize) -> Result<Table> {
-    let columns = vec![
-        Column::text("trace").repeating(),
+pub fn details_table(
+    results: &[(&str, &[KernelDetail])],
+    top: usize,
+    with_trace: bool,
+) -> Result<Table> {
+    let mut columns: Vec<Column> = Vec::new();
+    if with_trace {
+        columns.push(Column::text("trace").repeating());
+    }
+    columns.extend([
         Column::text("name").repeating(),
         Column::text("op").repeating(),
         Column::text("dims"),
@@ -190,14 +197,17 @@ pub fn details_table(results: &[(&str, &[KernelDetail])], top: usize) -> Result<
         Column::int("registers"),
         Column::int("shared_bytes").unit(Unit::Bytes),
         Column::real("occupancy_pct").unit(Unit::Pct),
-    ];
+    ]);
     let mut table = Table::new("kernels", columns)?;
     for (trace, rows) in results {
         for row in rows.iter().take(top) {
             let basis = row.basis.unwrap_or(Basis::Unknown);
-            let cells: Vec<Cell<'_>> = vec![
-                (*trace).into(),
-                row.name.as_str().into(),
+            let mut cells: Vec<Cell<'_>> = Vec::new();
+            if with_trace {
+                cells.push((*trace).into());
+            }
+            cells.extend([
+                Cell::from(row.name.as_str()),
                 row.op.as_str().into(),
                 row.dims.as_str().into(),
                 row.dtype.into(),
@@ -212,7 +222,7 @@ pub fn details_table(results: &[(&str, &[KernelDetail])], top: usize) -> Result<
                 row.registers.into(),
                 row.shared_bytes.into(),
                 row.occupancy_pct.into(),
-            ];
+            ]);
             table.push(&cells)?;
         }
     }

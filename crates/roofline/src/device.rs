@@ -108,7 +108,7 @@ pub struct Device {
     pattern: Regex,
 }
 
-/// What a recording states about a device.
+/// Properties of a device, as recorded.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DeviceProperties {
     /// Number, as kernels refer to it.
@@ -171,7 +171,7 @@ impl Device {
         &self.row.key
     }
 
-    /// What it is called.
+    /// Name for people.
     pub fn name(&self) -> &str {
         self.row.name.as_deref().unwrap_or(&self.row.key)
     }
@@ -181,7 +181,7 @@ impl Device {
         &self.row.source
     }
 
-    /// What else is to be known of it.
+    /// Remarks.
     pub fn note(&self) -> &str {
         &self.row.note
     }
@@ -281,7 +281,7 @@ static BUILTIN: LazyLock<Devices> = LazyLock::new(|| {
 pub struct Recognised<'d> {
     /// The device.
     pub device: &'d Device,
-    /// By what, as a phrase.
+    /// Evidence, as a phrase.
     pub how: String,
     /// Share of the multiprocessors that are there, where it is a part of the device.
     pub share: Option<(f64, f64)>,

@@ -17,7 +17,7 @@ pub enum ExtensionError {
     Operator {
         /// The first name of the row.
         name: String,
-        /// What is wrong, and what was expected.
+        /// Problem, and what was expected.
         what: String,
     },
     /// A row of a device.
@@ -25,7 +25,7 @@ pub enum ExtensionError {
     Device {
         /// Its key.
         key: String,
-        /// What is wrong, and what was expected.
+        /// Problem, and what was expected.
         what: String,
     },
 }

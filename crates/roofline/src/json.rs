@@ -62,7 +62,7 @@ fn device(device: &RecordedDevice) -> Value {
     })
 }
 
-/// What a forward pass needs; numbers beyond 64 bits are texts.
+/// Needs of a forward pass; numbers beyond 64 bits are texts.
 fn forward(forward: &Forward) -> Value {
     let mut object = Map::new();
     let fields = [

@@ -7,13 +7,13 @@ use crate::views::nanos;
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct Rung {
-    /// What the line is.
+    /// Name of the line.
     pub line: &'static str,
     /// Its time.
     pub ns: f64,
     /// The line is a lower bound: it lacks calls without numbers, or has calls whose numbers are one.
     pub at_least: bool,
-    /// What the difference to the line before is.
+    /// Cause of the difference to the line before.
     pub difference: &'static str,
     /// Tokens of the step for each second of it.
     pub tokens_per_s: Option<f64>,

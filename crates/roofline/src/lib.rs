@@ -34,6 +34,7 @@
 //! ```
 
 mod analysis;
+mod build;
 mod calls;
 mod capture;
 pub mod config;
@@ -50,6 +51,7 @@ mod models;
 mod numbers;
 mod ops;
 mod recorded;
+mod source;
 mod step_name;
 mod steps;
 pub mod tables;

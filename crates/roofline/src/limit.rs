@@ -25,7 +25,7 @@ pub struct Peaks {
     cache_bytes: Option<f64>,
 }
 
-/// What bounds a call.
+/// Resource that bounds a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Bound {
     /// Arithmetic.
@@ -53,7 +53,7 @@ impl Bound {
 pub struct Limit {
     /// Nanoseconds.
     pub ns: f64,
-    /// What bounds it; `None` where nothing is needed.
+    /// Resource that bounds it; `None` where nothing is needed.
     pub bound: Option<Bound>,
     /// The arithmetic whose peak was taken, where the device has no units for the call's own.
     pub fallback: Option<Precision>,
@@ -222,7 +222,7 @@ pub struct RecordedDevice {
     pub id: i64,
     /// The key of its row; `None` if no row fits.
     pub key: Option<String>,
-    /// What it is called.
+    /// Name for people.
     pub name: String,
     /// How it was recognised, or why not.
     pub how: String,
@@ -236,7 +236,7 @@ pub struct RecordedDevice {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no device {key:?}; known are {known}")]
 pub struct NoSuchDevice {
-    /// What was asked for.
+    /// Key that was asked for.
     pub key: String,
     /// The keys that there are.
     pub known: String,
@@ -248,7 +248,7 @@ pub struct RecordedDevices {
     all: Vec<RecordedDevice>,
 }
 
-/// What the caller states about devices.
+/// Devices and peaks stated by the caller.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct DeviceOptions {

@@ -15,7 +15,7 @@ pub struct Mark {
     pub begin_ns: i64,
     /// End on the host.
     pub end_ns: i64,
-    /// What it gives.
+    /// Requests and tokens that it gives.
     pub lengths: Lengths,
     thread: Option<ThreadId>,
 }
@@ -24,7 +24,7 @@ pub struct Mark {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) all: Vec<Mark>,
-    /// By place: the latest end up to it.
+    /// Latest end among the annotations up to each place.
     latest_end: Vec<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a call needs at least: FLOPs, bytes and where the arithmetic runs, with what the numbers rest on.
+//! Least needs of a call: FLOPs, bytes and where the arithmetic runs, with the basis of these numbers.
 
 use crate::dtype::Precision;
 
@@ -27,7 +27,7 @@ impl UnitKind {
     }
 }
 
-/// What numbers rest on.
+/// Basis of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Basis {
     /// Recorded shapes alone.
@@ -64,7 +64,7 @@ impl Basis {
     }
 }
 
-/// What one call needs at least.
+/// Least needs of one call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Numbers {
@@ -82,7 +82,7 @@ pub struct Numbers {
     pub unit: UnitKind,
     /// The arithmetic of matrix units.
     pub precision: Option<Precision>,
-    /// What the numbers rest on.
+    /// Basis of the numbers.
     pub basis: Basis,
     /// Bytes that are weights of the model.
     pub weight_bytes: u128,
@@ -90,7 +90,7 @@ pub struct Numbers {
     pub kv_bytes: u128,
     /// Rows of a matrix product, with padding.
     pub rows: Option<u128>,
-    /// What is assumed, or noteworthy.
+    /// Assumptions and remarks.
     pub note: String,
     /// The link bytes go to or from the host.
     pub to_host: bool,
@@ -147,7 +147,7 @@ impl Numbers {
         }
     }
 
-    /// What moves data and computes nothing.
+    /// Numbers of a call that moves data and computes nothing.
     pub(crate) fn moved(bytes: u128) -> Self {
         Self::exact(UnitKind::Move, 0, bytes)
     }

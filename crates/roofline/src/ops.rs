@@ -337,13 +337,16 @@ pub fn ops_table(results: &[(&str, &[OpRow])], by_shape: bool, top: usize) -> Re
     Ok(table)
 }
 
-/// Copies of each trace as a table.
+/// Copies of each trace as a table, with the name of the trace in each row if `with_trace`.
 ///
 /// # Errors
 /// None but defects: the columns are fixed.
-pub fn copies_table(results: &[(&str, &[CopyRow])]) -> Result<Table> {
-    let columns = vec![
-        Column::text("trace").repeating(),
+pub fn copies_table(results: &[(&str, &[CopyRow])], with_trace: bool) -> Result<Table> {
+    let mut columns: Vec<Column> = Vec::new();
+    if with_trace {
+        columns.push(Column::text("trace").repeating());
+    }
+    columns.extend([
         Column::text("direction").repeating(),
         Column::text("memory").repeating(),
         Column::uint("count").unit(Unit::Count),
@@ -351,20 +354,24 @@ pub fn copies_table(results: &[(&str, &[CopyRow])]) -> Result<Table> {
         Column::uint("without_bytes").unit(Unit::Count),
         Column::int("time_ns").unit(Unit::Nanos),
         Column::real("gbs"),
-    ];
+    ]);
     let mut table = Table::new("copies", columns)?;
     for (trace, rows) in results {
         for row in *rows {
-            table.push(&[
-                (*trace).into(),
-                row.direction.into(),
+            let mut cells: Vec<Cell<'_>> = Vec::new();
+            if with_trace {
+                cells.push((*trace).into());
+            }
+            cells.extend([
+                Cell::from(row.direction),
                 row.memory.as_str().into(),
                 row.count.into(),
                 crate::limit::real(row.bytes).into(),
                 row.without_bytes.into(),
                 row.time_ns.into(),
                 row.gbs().into(),
-            ])?;
+            ]);
+            table.push(&cells)?;
         }
     }
     Ok(table)

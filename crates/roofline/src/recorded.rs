@@ -23,7 +23,7 @@ pub struct Recorded {
     concrete: Option<Vec<String>>,
 }
 
-/// What is recorded around a call besides its arguments.
+/// Context of a call: everything recorded besides its arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     /// Names of its kernels, copies and memsets.
@@ -44,7 +44,7 @@ pub struct Context<'a> {
     pub experts: Option<&'a crate::config::Experts>,
 }
 
-/// What a collective states about itself.
+/// Sizes of a collective, as recorded.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CollectiveSizes {
     /// Operation, for example `allreduce`.

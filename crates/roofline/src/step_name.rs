@@ -65,7 +65,7 @@ pub struct Lengths {
     pub generation: Requests,
 }
 
-/// What a step does.
+/// Kind of work of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Prompt tokens only.
@@ -135,7 +135,7 @@ impl Lengths {
         })
     }
 
-    /// What the step does; `None` where the numbers of requests are not given.
+    /// Returns the kind of work of the step; `None` where the numbers of requests are not given.
     pub fn phase(&self) -> Option<Phase> {
         let some = |kind: &Requests| match (kind.requests, kind.tokens) {
             (Some(n), _) | (None, Some(n)) => Some(n > 0),

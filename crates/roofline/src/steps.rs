@@ -8,7 +8,7 @@ use crate::limit::{Peaks, RecordedDevices, real};
 use crate::numbers::{Numbers, UnitKind};
 use crate::step_name::{Lengths, Phase};
 
-/// What the calls of a step, or of several, need and take.
+/// Needs and times of the calls of a step, or of several.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Needs {
@@ -30,7 +30,7 @@ pub struct Needs {
     pub op_bytes: u128,
     /// Bytes that collectives send.
     pub link_bytes: u128,
-    /// Rows of the largest matrix product.
+    /// Sum of the limits of calls with numbers.
     pub limits_ns: f64,
     /// The same, with kernels that take at least the launch floor.
     pub floors_ns: f64,
@@ -100,13 +100,13 @@ impl Needs {
 pub struct StepRow {
     /// Name of the annotation.
     pub name: String,
-    /// What it gives.
+    /// Requests and tokens that it gives.
     pub lengths: Lengths,
     /// Begin and end of the annotation on the host.
     pub host_ns: (i64, i64),
     /// Begin of the first and end of the last work.
     pub device_ns: (i64, i64),
-    /// What its calls need.
+    /// Needs of its calls.
     pub needs: Needs,
     /// Time in which any of its work ran.
     pub busy_ns: i64,
@@ -118,7 +118,7 @@ pub struct StepRow {
     pub ops_limit_ns: Option<f64>,
     /// 3. The same, with the least time that a kernel takes.
     pub floor_limit_ns: Option<f64>,
-    /// Most rows of a matrix product, with padding.
+    /// Maximum number of rows of a matrix product, with padding.
     pub rows: Option<u128>,
     /// Its device.
     pub device: i64,
@@ -132,7 +132,7 @@ impl StepRow {
         self.device_ns.1.saturating_sub(self.device_ns.0)
     }
 
-    /// What it does, as far as its name gives.
+    /// Returns its kind of work, as far as its name gives it.
     pub fn phase(&self) -> Option<Phase> {
         self.lengths.phase()
     }

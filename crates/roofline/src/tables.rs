@@ -55,7 +55,7 @@ fn real(name: &'static str) -> Column {
     Column::real(name).reals(RealFormat::Shortest)
 }
 
-/// What is to be known of a row besides its numbers.
+/// Remarks on a row.
 pub(crate) fn note(row: &Row, numbers: Option<&Numbers>, unknown: Option<&str>) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(unknown.map(str::to_owned));
@@ -68,8 +68,13 @@ pub(crate) fn note(row: &Row, numbers: Option<&Numbers>, unknown: Option<&str>) 
             parts.push(text);
         }
     }
-    if row.pct().is_some_and(|pct| pct > 100.0) && row.fits_cache {
-        parts.push("may stay in cache".to_owned());
+    if row.pct().is_some_and(|pct| pct > 100.0) {
+        if row.bytes_low < row.bytes {
+            parts.push("bytes may be fewer".to_owned());
+        }
+        if row.fits_cache {
+            parts.push("may stay in cache".to_owned());
+        }
     }
     parts.join("; ")
 }

@@ -10,7 +10,7 @@ use crate::calls::{Call, CallList};
 use crate::limit::{Bound, Limit, RecordedDevices, real};
 use crate::numbers::{Basis, Numbers};
 
-/// What makes a row.
+/// Key of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum By {
@@ -21,13 +21,13 @@ pub enum By {
     Op,
     /// Name of the kernel.
     Kernel,
-    /// What the call computes.
+    /// Kernel class.
     Class,
     /// The Python module around the launch.
     Module,
     /// The layer of the model around the launch.
     Layer,
-    /// What the step does.
+    /// Kind of work of the step.
     Phase,
 }
 
@@ -47,11 +47,11 @@ pub enum Sort {
     Bytes,
 }
 
-/// How a limit comes out of numbers at both of their ends.
+/// Merged calls.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Row {
-    /// What it is: a place in [`CallList::kinds`] for rows by call, else one in [`Rows::names`].
+    /// Its key: a place in [`CallList::kinds`] for rows by call, else one in [`Rows::names`].
     pub name: u32,
     /// Calls.
     pub calls: u64,
@@ -93,7 +93,7 @@ pub struct Row {
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Rows {
-    /// What makes a row.
+    /// Key of the rows.
     pub by: By,
     /// In the order that was asked for.
     pub rows: Vec<Row>,
@@ -130,7 +130,7 @@ impl Row {
         (self.known_time_ns > 0).then(|| 100.0 * limit / nanos(self.known_time_ns))
     }
 
-    /// What bounds most of the limit.
+    /// Returns the resource that bounds most of the limit.
     pub fn bound(&self) -> Option<Bound> {
         self.known_limit()?;
         let all = [Bound::Compute, Bound::Memory, Bound::Link];
@@ -299,8 +299,8 @@ pub fn rows(
     wants: impl Fn(&Call) -> bool,
 ) -> Rows {
     let mut builder = RowsBuilder {
-        by,
         known: FxHashMap::default(),
+        kinds: FxHashMap::default(),
         names: Vec::new(),
         rows: Vec::new(),
         limits: FxHashMap::default(),
@@ -352,8 +352,8 @@ pub fn rows(
 }
 
 struct RowsBuilder {
-    by: By,
     known: FxHashMap<String, usize>,
+    kinds: FxHashMap<u32, usize>,
     names: Vec<String>,
     rows: Vec<Row>,
     limits: FxHashMap<(u32, i64), Limits>,
@@ -372,16 +372,14 @@ impl RowsBuilder {
         at
     }
 
-    /// The row of a kind; rows by call are as many as kinds at most.
+    /// The row of a kind.
     fn kind(&mut self, kind: u32) -> usize {
-        debug_assert!(self.by == By::Call);
-        let at = self.known.get(kind_key(kind).as_str()).copied();
-        at.unwrap_or_else(|| {
-            let at = self.rows.len();
-            self.known.insert(kind_key(kind), at);
+        let next = self.rows.len();
+        let at = *self.kinds.entry(kind).or_insert(next);
+        if at == next {
             self.rows.push(Row::new(kind));
-            at
-        })
+        }
+        at
     }
 
     fn limits_of(
@@ -400,11 +398,7 @@ impl RowsBuilder {
     }
 }
 
-fn kind_key(kind: u32) -> String {
-    kind.to_string()
-}
-
-/// By call: the class of its work, that with most time where they differ.
+/// Returns the kernel class of each call, that with most time where its kernels differ.
 fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<String> {
     let mut times: Vec<Vec<(KernelClass, i64)>> = vec![Vec::new(); list.calls.len()];
     for (event, call) in work.events().iter().zip(&list.call_of) {
@@ -426,7 +420,7 @@ fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<String> {
 }
 
 impl Rows {
-    /// What a row is called: its operator, or the name that it was made by.
+    /// Returns the name of a row: its operator, or the name that it was made by.
     pub fn name<'r>(&'r self, list: &'r CallList, row: &Row) -> &'r str {
         let name = match self.by {
             By::Call => list.kinds.get(row.name as usize).map(|kind| &kind.op),

@@ -6,7 +6,7 @@ use crate::models::product_precision;
 use crate::numbers::{Answer, Numbers, Unknown};
 use crate::recorded::{Context, Recorded, Tensor, product, size, times};
 
-/// What is recorded of a convolution besides its tensors.
+/// Scalars of a convolution.
 struct Shape {
     stride: Vec<i64>,
     padding: Vec<i64>,

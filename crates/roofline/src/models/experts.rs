@@ -19,7 +19,7 @@ pub(crate) fn touched(experts: u128, k: u128, tokens: u128) -> f64 {
     real(experts) * (1.0 - missed.powi(tokens))
 }
 
-/// What the experts of a layer are: how many, of how many bytes each.
+/// Experts of a layer: how many, of how many bytes each.
 struct Weights {
     experts: u128,
     k: u128,

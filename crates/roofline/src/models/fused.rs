@@ -4,7 +4,7 @@ use crate::models::Model;
 use crate::numbers::{Answer, Basis, Numbers, UnitKind, Unknown};
 use crate::recorded::{Context, Recorded, times};
 
-/// What a kernel of this name is, if it is one of the compiler: pointwise, or one of two forms of reductions.
+/// Returns the model of a kernel of the compiler: pointwise, or one of two forms of reductions.
 pub(super) fn find(name: &str) -> Option<&'static Model> {
     static POINTWISE: Model = Model::Function("fused", pointwise);
     static REDUCTION: Model = Model::Function("fused", reduction);

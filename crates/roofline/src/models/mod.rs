@@ -1,4 +1,4 @@
-//! What is known of operators: which numbers follow from the arguments of each.
+//! Models of operators: which numbers follow from the arguments of each.
 //!
 //! The table `data/operators.toml` names a model for each operator: roles of the arguments, pointwise, reduction, or one of
 //! the functions of the modules here. A caller's own rows ([`Models::extend`]) go before it.
@@ -41,7 +41,7 @@ pub(crate) enum Model {
     Reduction(reduction::Reduction),
     /// A function of this crate, with its name in the table.
     Function(&'static str, Function),
-    /// As another operator, with arguments of these places.
+    /// Another operator's model, with arguments of these places.
     Like(Box<Model>, Vec<usize>),
     /// Known to have no numbers.
     Without(String),

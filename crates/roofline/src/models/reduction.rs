@@ -5,7 +5,7 @@ use crate::models::pointwise::Pointwise;
 use crate::numbers::{Answer, Basis, Numbers, UnitKind, Unknown};
 use crate::recorded::{Recorded, size, times};
 
-/// What the arguments after the first are.
+/// Meaning of the arguments after the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     /// `sum`, `mean`, `prod`: dimensions, keep, type; or the type alone.

@@ -3,7 +3,7 @@
 use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
 use crate::recorded::{Recorded, times};
 
-/// What is done with one argument.
+/// Use of one argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Read,
@@ -24,7 +24,7 @@ impl Roles {
     /// Parses roles: `r` read, `w` written, `u` changed in place, `-` neither, separated by blanks.
     ///
     /// # Errors
-    /// What is wrong, and what was expected.
+    /// Problem, and what was expected.
     pub(crate) fn parse(
         text: &str,
         flops_per_element: Option<u64>,
