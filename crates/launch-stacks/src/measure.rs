@@ -465,8 +465,10 @@ mod tests {
 
     #[test]
     fn sizes_by_powers_of_two() {
-        let mut measures = Measures::default();
-        measures.sizes = vec![(0, 1), (1, 2), (1023, 3), (1024, 4), (2047, 5), (2048, 6)];
+        let measures = Measures {
+            sizes: vec![(0, 1), (1, 2), (1023, 3), (1024, 4), (2047, 5), (2048, 6)],
+            ..Measures::default()
+        };
         let bins = measures.size_histogram();
         assert_eq!(bins, [(0, 1), (1, 2), (512, 3), (1024, 9), (2048, 6)]);
     }

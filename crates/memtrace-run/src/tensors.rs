@@ -29,7 +29,7 @@ pub fn hottest(processed: &Processed, limit: usize) -> Vec<HotTensor> {
     }
     let names = &processed.names;
     // Memory of one name may be several regions: ranges that hold at different times, mappings of one file.
-    let mut by_name: BTreeMap<(&str, &str), (u64, Vec<(u64, u64)>)> = BTreeMap::new();
+    let mut by_name: BTreeMap<(&str, &str), (u64, Vec<Pages>)> = BTreeMap::new();
     for region in processed.regions.iter().filter(|of| !of.name.is_null()) {
         let key = (names.text(region.name), names.text(region.region_type));
         let (samples, pages) = by_name.entry(key).or_default();
@@ -50,8 +50,11 @@ pub fn hottest(processed: &Processed, limit: usize) -> Vec<HotTensor> {
     found
 }
 
-/// Number of pages in a union of stretches, from first to last.
-fn covered(mut stretches: Vec<(u64, u64)>) -> u64 {
+/// First and last page of a stretch.
+type Pages = (u64, u64);
+
+/// Number of pages in a union of stretches.
+fn covered(mut stretches: Vec<Pages>) -> u64 {
     stretches.sort_unstable();
     let (mut pages, mut next) = (0_u64, 0_u64);
     for (first, last) in stretches {

@@ -280,7 +280,7 @@ fn new_ids_keep_the_metadata() {
     merge(&open(&paths(&made)), &merged, &options).unwrap();
     // Merged again, nothing is lost or said twice.
     let again = folder.path().join("again.db");
-    merge(&open(&[merged.clone()]), &again, &options).unwrap();
+    merge(&open(std::slice::from_ref(&merged)), &again, &options).unwrap();
     for path in [merged, again] {
         let found = rows(
             &path,

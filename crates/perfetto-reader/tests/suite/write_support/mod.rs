@@ -1,7 +1,5 @@
 //! Compares a trace with the one that reads back after writing it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeMap;
 
 use byte_source::Source;
