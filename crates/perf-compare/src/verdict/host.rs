@@ -11,13 +11,16 @@ use crate::document::Role;
 use crate::side::{Capture, Class, is_wait, waits_for};
 use crate::stats::median;
 
+/// The name of a function, and the role that it runs in.
+type Place<'c> = (&'c str, Option<usize>);
+
 /// Time by cycle of the functions on the host by name and role, for those that `wanted` returns `true` for.
 fn host_series<'c>(
     sides: [&'c [&'c Capture]; 2],
     roles: &[Role],
     wanted: &dyn Fn(&str) -> bool,
-) -> BTreeMap<(&'c str, Option<usize>), [Vec<f64>; 2]> {
-    let mut all: BTreeMap<(&str, Option<usize>), [Option<Vec<f64>>; 2]> = BTreeMap::new();
+) -> BTreeMap<Place<'c>, [Vec<f64>; 2]> {
+    let mut all: BTreeMap<Place<'_>, [Option<Vec<f64>>; 2]> = BTreeMap::new();
     for (side, captures) in sides.into_iter().enumerate() {
         let places = roles_by_place(captures, roles, side);
         for capture in captures {
