@@ -30,9 +30,11 @@ pub(crate) fn recording(trace: &Trace, analysis: &Analysis) -> Recording {
 
 /// Says that a file is called after another rank than it states.
 pub(crate) fn note_rank(path: &str, trace: &Trace, verbosity: VerbosityArgs) {
-    let mut file = ranks::Recording::default();
-    file.name = path;
-    file.stated = trace.meta().rank();
+    let file = ranks::Recording {
+        name: path,
+        stated: trace.meta().rank(),
+        ..ranks::Recording::default()
+    };
     if let Some(doubt) = ranks::misnamed(&file) {
         verbosity.note(format!("warning: {doubt}"));
     }

@@ -99,7 +99,7 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
             out.finish()?;
             if steps.is_empty() {
                 args.verbosity.note(
-                    "no step states its workload, so nothing was watched: give tables of steps, or traces whose steps state their batches".to_owned(),
+                    "no step states its workload, so nothing was watched: give tables of steps, or traces whose steps state their batches",
                 );
             }
             Ok(watched_outcome(steps.len(), alarms))
