@@ -89,8 +89,8 @@ pub enum ConfigError {
     /// Not JSON.
     #[error("not JSON: {0}")]
     Json(String),
-    /// A size that is needed is missing or no positive integer.
-    #[error("{0} is missing or no positive integer")]
+    /// A size that is needed is missing, no positive integer or larger than any model's.
+    #[error("{0} is missing, no positive integer or too large")]
     Missing(&'static str),
     /// The ranks do not divide a size.
     #[error("{tp} ranks do not divide {what} ({size})")]
@@ -188,9 +188,15 @@ pub struct Forward {
     pub allreduce_bytes: u128,
 }
 
+/// Largest size of a model, so that products of three fit 128 bits.
+const LARGEST: u128 = 1 << 32;
+
+/// Largest number of layers, each of which is looked at.
+const MOST_LAYERS: u128 = 1 << 16;
+
 fn number(json: &Value, keys: &[&'static str]) -> Option<u128> {
     let found = keys.iter().find_map(|key| json.get(key)?.as_u64());
-    found.map(u128::from)
+    found.map(u128::from).filter(|n| *n <= LARGEST)
 }
 
 impl Config {
@@ -230,7 +236,10 @@ impl Config {
             .unwrap_or(true);
         Ok(Self {
             hidden,
-            layers: need("num_hidden_layers")?,
+            layers: match need("num_hidden_layers")? {
+                layers if layers <= MOST_LAYERS => layers,
+                _ => return Err(ConfigError::Missing("num_hidden_layers")),
+            },
             heads,
             kv_heads: or(&["num_key_value_heads"], heads),
             head_dim: or(&["head_dim"], hidden / heads),
@@ -514,7 +523,10 @@ mod tests {
     #[test]
     fn errors_name_what_is_wrong() {
         let error = Config::parse("{}").unwrap_err().to_string();
-        assert_eq!(error, "hidden_size is missing or no positive integer");
+        assert_eq!(
+            error,
+            "hidden_size is missing, no positive integer or too large"
+        );
         assert!(matches!(
             Config::parse("nonsense"),
             Err(ConfigError::Json(_))
@@ -522,6 +534,11 @@ mod tests {
         let error = config("").check_ranks(3).unwrap_err().to_string();
         assert_eq!(error, "3 ranks do not divide num_attention_heads (2)");
         assert!(config("").check_ranks(0).is_err());
+        let huge = r#"{"hidden_size": 18446744073709551615}"#;
+        assert_eq!(
+            Config::parse(huge),
+            Err(ConfigError::Missing("hidden_size"))
+        );
     }
 
     #[test]

@@ -181,8 +181,13 @@ static TENSORRT: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// Numbers of up to 64 bits, so that sums and products of two fit.
+fn parsed(text: &str) -> Option<u128> {
+    text.parse::<u64>().ok().map(u128::from)
+}
+
 fn number(found: &Captures<'_>, at: usize) -> Option<u128> {
-    found.get(at)?.as_str().parse().ok()
+    parsed(found.get(at)?.as_str())
 }
 
 fn of_vllm(name: &str) -> Option<Lengths> {
@@ -222,7 +227,7 @@ fn of_sglang(name: &str) -> Option<Lengths> {
     let fields: Vec<(&str, u128)> = words
         .filter_map(|word| {
             let (key, value) = word.split_once('=')?;
-            Some((key, value.parse().ok()?))
+            Some((key, parsed(value)?))
         })
         .collect();
     let field = |key: &str| fields.iter().find(|f| f.0 == key).map(|f| f.1);
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_128_bits_are_no_lengths() {
+    fn numbers_beyond_64_bits_are_no_lengths() {
         let name = format!("execute_context_1({})_generation_0(0)", "9".repeat(60));
         assert_eq!(Lengths::of_name(&name).and_then(|l| l.tokens()), None);
     }

@@ -60,7 +60,8 @@ pub(super) fn fused(recorded: &Recorded, _: &Context<'_>) -> Answer {
     let each = times(rows, width).saturating_add(times(width, inner));
     let flops = [tokens, k, each].into_iter().fold(2, times);
     let per_expert = |w: &crate::recorded::Tensor<'_>| w.written().checked_div(experts);
-    let bytes_each = per_expert(&w1).unwrap_or(0) + per_expert(&w2).unwrap_or(0);
+    let bytes_each = per_expert(&w1).unwrap_or(0);
+    let bytes_each = bytes_each.saturating_add(per_expert(&w2).unwrap_or(0));
     let weights = Weights {
         experts,
         k,
