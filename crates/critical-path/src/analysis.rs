@@ -1,4 +1,4 @@
-//! Everything that is said of a window: steps, path, model error, changes, limits, opportunities.
+//! Analyzes a window: steps, path, model error, what-if changes, limits, opportunities.
 
 use std::collections::BTreeMap;
 
@@ -16,42 +16,43 @@ use crate::rows::{
 };
 use crate::summary::{Summary, percent};
 
-/// What to say.
+/// Options of [`analyse`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Only the steps of this number, from 1. Default is all.
+    /// Number of the only step to analyze, from 1. Default is all steps.
     pub step: Option<u32>,
     /// Changes to predict.
     pub what_if: Vec<Change>,
-    /// How many of the largest names on the path to predict without.
+    /// Maximum number of opportunities: the names with the most time on the path, each predicted
+    /// away.
     pub opportunities: usize,
-    /// List the segments of the path.
+    /// `true` to list the segments of the path.
     pub segments: bool,
-    /// List the operations with their slack.
+    /// `true` to list the GPU activities with their slack.
     pub ops: bool,
 }
 
-/// What cannot be said.
+/// Errors of [`analyse`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nothing to walk.
+    /// The graph has no step.
     #[error("no step: the recording holds neither GPU activity nor runtime calls in a step")]
     NoSteps,
-    /// No step has this number.
+    /// No step has the requested number.
     #[error("no step {number}: the steps are numbered 1 to {count}")]
     NoSuchStep {
-        /// The number asked for.
+        /// The requested number.
         number: u32,
-        /// How many steps there are.
+        /// Number of steps.
         count: usize,
     },
 }
 
-/// The steps that are looked at, and their window.
+/// The analyzed steps and their window.
 struct Chosen {
-    /// (recording, place of the step).
+    /// Pairs of recording and index of the step in it.
     steps: Vec<(usize, usize)>,
     window: Window,
     model_error_pct: f64,
@@ -63,13 +64,13 @@ impl Chosen {
     }
 }
 
-/// Says everything of the steps of a graph that is asked for.
+/// Analyzes the steps of a graph that `options` select.
 ///
 /// Cost: one pass over the path, and a replay for each change and each group that is on the path.
 ///
 /// # Errors
 ///
-/// [`Error`], if there are no steps, or none of the number asked for.
+/// Returns an [`Error`] if the graph has no steps, or none with the requested number.
 pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
     let mut chosen = choose(graph, options)?;
     let model = graph.model(chosen.window);
@@ -210,7 +211,7 @@ fn choose(graph: &Graph, options: &Options) -> Result<Chosen, Error> {
     }
 }
 
-/// The recording whose last step ends last; of equal ones the first.
+/// Returns the recording whose last step ends last; the first of equal ones.
 fn last_to_end(graph: &Graph, chosen: &Chosen) -> usize {
     let ends = chosen.steps.iter().map(|(recording, at)| {
         let end = graph.steps[*recording][*at].end_ns;
@@ -334,7 +335,7 @@ fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {
     let dispatch = dispatch.unwrap_or(0);
     let row = |group: Group| {
         let path_ns = whole.groups.of(group);
-        // What is not on the path to the last end cannot shorten it.
+        // Time off the path to the last end cannot shorten that path.
         let is_off = match group {
             Group::Unknown => false,
             Group::Host => on_path.groups.of(group) + dispatch == 0,
@@ -358,7 +359,7 @@ fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {
             gain_pct: percent(gain_ns, recorded_ns),
         }
     };
-    // Half of them on each of two threads; each is a replay of its own.
+    // Two threads take half of the groups each; every row is a replay of its own.
     let (some, others) = Group::ALL.split_at(Group::ALL.len() / 2);
     let all = |groups: &[Group]| groups.iter().map(|group| row(*group)).collect();
     let (mut rows, more): (Vec<LimitRow>, Vec<LimitRow>) =
@@ -367,8 +368,8 @@ fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {
     rows
 }
 
-/// What the path from the last end of all steps to the begin of the window was spent on, in one piece: the path of a step may
-/// lead through others.
+/// Summarizes the path from the last end of all steps to the begin of the window, in one piece: the
+/// path of a single step may lead through other steps.
 fn path_to_end(graph: &Graph, chosen: &Chosen) -> Summary {
     let last = chosen.steps.iter().max_by_key(|(recording, at)| {
         let end = graph.steps[*recording][*at].end_ns;
@@ -422,7 +423,7 @@ fn opportunities(
     rows
 }
 
-/// The target that a class can be changed by.
+/// Returns the target of a change that affects this class; `None` if no target does.
 fn target_of(class: Class) -> Option<Target> {
     Some(match class {
         Class::Kernel(_) => Target::Kernel,

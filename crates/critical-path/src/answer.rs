@@ -1,4 +1,4 @@
-//! The answer in words: a sentence for each kind of step, the lines below it, and what is to be doubted.
+//! Text of the answer: a sentence for each kind of step, the lines below it, and the caveats.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use trace_model::step_name::{step_kind, step_phase};
 
 use crate::{Analysis, Group, Limit, StepRow};
 
-/// Shares from which on a second group is named, in percent.
+/// Minimum share of a second group that the sentence names, in percent.
 const ALSO: f64 = 5.0;
 
-/// Errors of the model from which on predictions are doubted, in percent.
+/// Minimum model error that makes predictions doubtful, in percent.
 const DOUBTFUL: f64 = 5.0;
 
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
@@ -27,7 +27,8 @@ pub(crate) fn share(part: i64, whole: i64) -> f64 {
     }
 }
 
-/// Returns what makes the numbers doubtful: contradicted dependencies, a model that misses the recording, changes without effect.
+/// Returns the caveats: contradicted dependencies, a model that misses the recording, changes
+/// without effect.
 #[must_use]
 pub fn doubts(analysis: &Analysis) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -62,7 +63,8 @@ struct Phase<'a> {
     steps: Vec<&'a StepRow>,
 }
 
-/// The phase of a step by its name: what the engine says, else the name without numbers.
+/// Returns the phase of a step from its name: the one that the engine names, else the name without
+/// numbers.
 fn phase_of(name: &str) -> String {
     match step_phase(name) {
         Some(phase) => phase.name().to_owned(),
@@ -84,8 +86,8 @@ fn phases(analysis: &Analysis) -> Vec<Phase<'_>> {
     phases
 }
 
-/// Returns a sentence for each phase of steps, the one with most time first: how long its steps take, what bounds them, and what
-/// else takes a share.
+/// Returns a sentence for each phase of steps, longest total time first: how long its steps take,
+/// what bounds them, and which other groups have a notable share.
 #[must_use]
 pub fn sentences(analysis: &Analysis) -> Vec<String> {
     phases(analysis).iter().map(sentence).collect()
@@ -149,7 +151,7 @@ fn sentence(phase: &Phase<'_>) -> String {
     format!("{subject}: {verdict}{several}{rest}.")
 }
 
-/// The limit that most of the time of the steps has.
+/// Returns the limit with the most time over the steps.
 fn common_limit(steps: &[&StepRow]) -> String {
     let mut times: BTreeMap<Limit, i64> = BTreeMap::new();
     for step in steps {
@@ -164,8 +166,9 @@ fn common_limit(steps: &[&StepRow]) -> String {
     }
 }
 
-/// Returns label and text of each line below the answer: the largest gains, the error of the model, how steps were found
-/// (`steps_by`: "annotation", "cycle" or "whole"), ranks, and what rests on guesses.
+/// Returns label and text of each line below the answer: the largest gains, the model error, how
+/// the steps were found (`steps_by`: "annotation", "cycle" or "whole"), ranks, and the time that
+/// rests on guesses.
 #[must_use]
 pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Host threads and their runtime calls.
+//! Host threads and their runtime API calls.
 
 use std::borrow::Cow;
 
@@ -10,20 +10,22 @@ use crate::class::Class;
 use crate::names::{NONE, Names, Waits, is_event_record, is_wait_event, place};
 use crate::ops::Ops;
 
-/// A stretch of a thread without the begin or end of a slice for so long is quiet, in nanoseconds.
+/// Minimum length of a quiet stretch, in nanoseconds: a stretch of a thread in which no slice
+/// begins or ends.
 pub(crate) const QUIET_NS: i64 = 100_000;
 
-/// A call that waits for work that it submitted issues it at most so long after its begin, in nanoseconds.
+/// Maximum time from the begin of a call that waits for its own work to the issue of that work, in
+/// nanoseconds.
 const ISSUE_NS: i64 = 2_000;
 
-/// What a call is.
+/// Kind of a runtime API call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallKind {
-    /// Launches a kernel, or copies or fills on the device.
+    /// Launches a kernel, a memcpy or a memset on the device.
     Launch,
     /// Launches a graph.
     Graph,
-    /// Copies between host and device.
+    /// Copies memory between host and device.
     HostCopy,
     /// Waits on the host.
     Sync(Waits),
@@ -31,11 +33,11 @@ pub(crate) enum CallKind {
     Record,
     /// Makes a stream wait.
     WaitEvent,
-    /// Any other.
+    /// Any other runtime API call.
     Api,
 }
 
-/// The outermost runtime calls of all host threads: by thread, then by begin.
+/// The outermost runtime API calls of all host threads, ordered by thread, then by begin.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     pub(crate) begin: Vec<i64>,
@@ -43,13 +45,15 @@ pub(crate) struct Calls {
     pub(crate) name: Vec<u32>,
     pub(crate) thread: Vec<u32>,
     pub(crate) kind: Vec<CallKind>,
-    /// Begin of the earliest work that it submitted, clamped into the call; its end without work.
+    /// Start of the earliest GPU activity that the call submitted, clamped into the call; the end
+    /// of the call if it submitted none.
     pub(crate) issue: Vec<i64>,
-    /// Its earliest operation.
+    /// The earliest GPU activity that the call submitted.
     pub(crate) first_op: Vec<u32>,
-    /// Until when it waited for work; its begin if it did not.
+    /// Time until which the call waited for GPU work; its begin if it did not wait.
     pub(crate) waited_until: Vec<i64>,
-    /// Calls that are nodes though they neither submit nor wait, ascending: steps end with them.
+    /// Calls that are nodes although they neither submit nor wait, ascending: steps without work
+    /// end with them.
     pub(crate) ending: Vec<u32>,
 }
 
@@ -62,7 +66,8 @@ impl Calls {
         self.first_op[call] != NONE
     }
 
-    /// Is it a node of the graph, or a part of the host time around it?
+    /// Returns `true` if the call is a node of the graph rather than part of the host time around
+    /// it.
     pub(crate) fn is_node(&self, call: usize) -> bool {
         self.submits(call)
             || matches!(self.kind[call], CallKind::Sync(_))
@@ -73,7 +78,7 @@ impl Calls {
         self.waited_until[call] > self.begin[call]
     }
 
-    /// What its time counts as.
+    /// Returns the class that the time of the call counts as.
     pub(crate) fn class(&self, call: usize) -> Class {
         match self.kind[call] {
             CallKind::Sync(_) if self.waited(call) => Class::Sync,
@@ -95,12 +100,12 @@ impl Calls {
     }
 }
 
-/// A stretch of a thread without the begin or end of a slice.
+/// A stretch of a thread in which no slice begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quiet {
     pub(crate) begin: i64,
     pub(crate) end: i64,
-    /// The name of the innermost function around it.
+    /// Name of the innermost function around the stretch.
     pub(crate) name: u32,
 }
 
@@ -109,30 +114,30 @@ pub(crate) struct Quiet {
 pub(crate) struct HostThread {
     pub(crate) id: ThreadId,
     pub(crate) process: Option<trace_model::ProcessId>,
-    /// Its calls.
+    /// Calls of the thread, as a range of [`Calls`].
     pub(crate) calls: std::ops::Range<usize>,
-    /// Begin of its first and end of its last slice.
+    /// Begin of the first slice and end of the last one.
     pub(crate) span: (i64, i64),
     pub(crate) quiet: Vec<Quiet>,
 }
 
-/// Host threads with runtime calls, and which call a slice belongs to.
+/// Host threads with runtime API calls, and the call that each slice belongs to.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     pub(crate) threads: Vec<HostThread>,
     pub(crate) calls: Calls,
-    /// Slices of calls, outer and inner ones, with the place of the outer one; ascending.
+    /// Slices of calls, outer and inner ones, each with the index of the outer call; ascending.
     of_slice: Vec<(SliceId, u32)>,
 }
 
 impl Host {
-    /// The call that a slice is, or lies in.
+    /// Returns the call that a slice is or lies in.
     pub(crate) fn call_of(&self, slice: SliceId) -> Option<u32> {
         let at = self.of_slice.binary_search_by_key(&slice, |entry| entry.0);
         Some(self.of_slice.get(at.ok()?)?.1)
     }
 
-    /// Reads the threads of a trace that make runtime calls.
+    /// Reads the threads of a trace that make runtime API calls.
     pub(crate) fn read(index: &TraceIndex<'_>, names: &mut Names<'_>) -> Self {
         let mut host = Self::default();
         for (id, process) in threads_with_calls(index) {
@@ -156,7 +161,7 @@ impl Host {
         let mut quiet = Vec::new();
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         let mut open: Vec<(i64, bool, Option<StrId>)> = Vec::new();
-        // The latest begin or end of a slice, and where calls hide what is within.
+        // `edge` is the latest begin or end of a slice; slices within calls do not count.
         let mut edge = i64::MIN;
         let mut found = |edge: &mut i64, at: i64, in_call: bool, name: Option<StrId>| {
             if *edge != i64::MIN && !in_call && at.saturating_sub(*edge) >= QUIET_NS {
@@ -216,7 +221,7 @@ impl Host {
         });
     }
 
-    /// Joins operations to the calls that submitted them.
+    /// Links GPU activities to the calls that submitted them.
     pub(crate) fn link(
         &mut self,
         ops: &mut Ops,
@@ -248,7 +253,8 @@ impl Host {
             if matches!(ops.class[op], Class::MemcpyD2h | Class::MemcpyH2d) {
                 calls.kind[c] = CallKind::HostCopy;
             }
-            // Copies to the host wait; other ones return when the data is staged, unless they are said to wait.
+            // A memcpy to the host blocks its call, and so does any other unless the name of the
+            // call marks it asynchronous.
             let is_copy = ops.class[op] == Class::MemcpyD2h
                 || (ops.class[op].is_copy() && !is_async(calls.name[c]));
             if is_copy {
@@ -256,7 +262,7 @@ impl Host {
                 *end = (*end).max(ops.end[op]);
             }
         }
-        // A copy that ended inside of its call was waited for.
+        // A memcpy that ended within its call was waited for.
         #[expect(
             clippy::iter_over_hash_type,
             reason = "each entry changes its own call alone"
@@ -265,7 +271,7 @@ impl Host {
             let c = call as usize;
             if end > calls.begin[c] && end <= calls.end[c] {
                 calls.waited_until[c] = end;
-                // Behind other work it was issued long before it began.
+                // Behind other work on its stream, it was issued long before it started.
                 let first = calls.first_op[c] as usize;
                 let ahead = ops.ahead[first];
                 if ahead == NONE || ops.end[ahead as usize] <= calls.begin[c] {
@@ -296,7 +302,7 @@ fn kind_of(activity: Activity, name: &str) -> CallKind {
     }
 }
 
-/// The threads that make runtime calls, in order of their first call.
+/// Returns the threads that make runtime API calls, in order of their first call.
 fn threads_with_calls(index: &TraceIndex<'_>) -> Vec<(ThreadId, Option<trace_model::ProcessId>)> {
     let trace = index.trace();
     let mut known = vec![false; trace.threads().len()];
@@ -315,7 +321,8 @@ fn threads_with_calls(index: &TraceIndex<'_>) -> Vec<(ThreadId, Option<trace_mod
     out
 }
 
-/// The slices of a thread, those that were spilled for overlapping included, in ascending time.
+/// Returns the slices of a thread in ascending time, including those moved to other tracks because
+/// they overlap.
 pub(crate) fn slices_of<'t>(index: &TraceIndex<'t>, thread: ThreadId) -> Cow<'t, [SliceId]> {
     let trace = index.trace();
     let mut tracks = trace.track_ids().filter(|id| {

@@ -1,33 +1,33 @@
-//! Changes as engineers write them: `kernel:*gemm*=0.5,launch=0`.
+//! Parses what-if changes: `kernel:*gemm*=0.5,launch=0`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use trace_model::kernel::NamePattern;
 
-/// What a change is about.
+/// The kind of time that a change affects.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Target {
-    /// Kernels that compute.
+    /// Computing kernels.
     Kernel,
-    /// Copies.
+    /// Memcpys.
     Memcpy,
-    /// Fills.
+    /// Memsets.
     Memset,
     /// Collectives.
     Comm,
     /// Host code.
     Host,
-    /// Runtime calls that launch nothing.
+    /// Runtime API calls that launch nothing.
     Api,
     /// Host code between the launches of a run.
     Dispatch,
-    /// Launch calls and launch latency.
+    /// Launch API calls and launch latency.
     Launch,
     /// Gaps between queued operations.
     Gap,
-    /// Synchronisation.
+    /// Synchronization.
     Sync,
     /// Waiting for requests.
     Requests,
@@ -75,43 +75,45 @@ impl Target {
     }
 }
 
-/// What of a target a change is about.
+/// Selects a part of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Selector {
-    /// All of it.
+    /// The whole target.
     All,
-    /// Of this class, by its name.
+    /// The class with this name.
     Class(String),
-    /// Of this name.
+    /// Names that match this pattern.
     Name(NamePattern),
-    /// Of exactly this name.
+    /// Exactly this name.
     Exact(String),
-    /// A part of the target that has a word of its own: `call`, `latency`, `wait`, `transfer`, `d2h`.
+    /// A part of the target with a keyword of its own: `call`, `latency`, `wait`, `transfer`,
+    /// `d2h`.
     Part(&'static str),
 }
 
-/// One change.
+/// One action of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// What is selected takes `factor` of its time.
+    /// The selected time is multiplied by `factor`.
     Scale {
         target: Target,
         selector: Selector,
         factor: f64,
     },
-    /// Collectives take as long as their bytes at so many gigabytes a second.
+    /// Collectives take their bytes divided by this link speed, in gigabytes per second.
     Link(f64),
     /// The launches of each run become one graph launch.
     Graph,
-    /// Synchronisations that launches follow are gone.
+    /// Removes synchronizations that are followed by launches.
     Async,
-    /// Neighbours on a stream become one kernel that takes `factor` of their time.
+    /// Adjacent kernels on a stream become one that takes `factor` of their total time.
     Fuse { name: NamePattern, factor: f64 },
-    /// Everything on a rank takes this factor of its time; without one as much as on the median rank.
+    /// All time on a rank is multiplied by this factor; without a factor, the rank becomes as fast
+    /// as the median one.
     Rank { rank: u32, factor: Option<f64> },
 }
 
-/// A what-if: changes that apply together.
+/// A what-if change: actions that apply together.
 ///
 /// ```
 /// use critical_path::Change;
@@ -127,7 +129,7 @@ pub struct Change {
     pub(crate) actions: Vec<Action>,
 }
 
-/// A change that cannot be understood.
+/// A change that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid change `{text}`: {why}; expected TARGET[:SELECTOR]=FACTOR with TARGET one of {targets}, or graph, async, fuse:GLOB, comm=link:GB/s, rank:N=median|FACTOR",
@@ -164,7 +166,7 @@ impl FromStr for Change {
 }
 
 impl Change {
-    /// Does it need the sizes of collectives?
+    /// Returns `true` if the change needs the message sizes of collectives.
     pub fn needs_sizes(&self) -> bool {
         let mut actions = self.actions.iter();
         actions.any(|action| matches!(action, Action::Link(_)))
@@ -178,7 +180,7 @@ impl Change {
     }
 }
 
-/// The changes of a list. A comma inside of brackets belongs to a name.
+/// Splits a list of changes at its commas. A comma within brackets belongs to a name.
 fn split(text: &str) -> Vec<&str> {
     let (mut out, mut depth, mut from) = (Vec::new(), 0_i32, 0);
     for (at, c) in text.char_indices() {
@@ -205,7 +207,7 @@ fn action(text: &str) -> Result<Action, String> {
         _ => {}
     }
     if let Some(rest) = text.strip_prefix("fuse:") {
-        // A glob may hold `=`; a factor is what can be read as one.
+        // A glob may contain `=`: the part behind the last one is a factor if it parses as one.
         let cut = rest.rsplit_once('=');
         let cut = cut.and_then(|(name, number)| Some((name, factor(number).ok()?)));
         let (name, factor) = cut.unwrap_or((rest, 1.0));

@@ -1,35 +1,35 @@
-//! What the time on a path was spent on, and how a dependency is known.
+//! Classes of time on a path, and the evidence for dependencies.
 
 use serde::Serialize;
 use trace_model::kernel::KernelClass;
 
-/// What a stretch of a path was spent on.
+/// Class of a stretch of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Class {
-    /// A kernel that computes.
+    /// A computing kernel.
     Kernel(KernelClass),
-    /// A copy from host to device.
+    /// A memcpy from host to device.
     MemcpyH2d,
-    /// A copy from device to host.
+    /// A memcpy from device to host.
     MemcpyD2h,
-    /// Any other copy.
+    /// Any other memcpy.
     MemcpyD2d,
-    /// A fill.
+    /// A memset.
     Memset,
-    /// A collective: the transfer, and on a single rank the waiting in it.
+    /// A collective: its transfer, and on a single rank also its wait time.
     Comm,
-    /// From the end of the work ahead to the begin of work that waited for it.
+    /// Time from the end of the work ahead to the start of work that was queued behind it.
     Queue,
-    /// A launch call that waits until the launch queue has room.
+    /// A launch API call that waits until the launch queue has room.
     QueueFull,
-    /// From a launch call to the begin of its work on an idle stream.
+    /// Time from a launch API call to the start of its work on an idle stream.
     LaunchLatency,
-    /// A call that submits work.
+    /// A runtime API call that submits work.
     LaunchCall,
-    /// Host code between the launches of one run.
+    /// Host code between the launches of a run.
     Dispatch,
-    /// Any other runtime call.
+    /// Any other runtime API call.
     Api,
     /// A Python function.
     HostPython,
@@ -37,11 +37,12 @@ pub enum Class {
     HostOp,
     /// Any other slice of a host thread.
     HostOther,
-    /// A host thread outside of any slice.
+    /// Time of a host thread outside of any slice.
     HostUntraced,
-    /// The profiler.
+    /// Profiler overhead.
     Profiler,
-    /// From the end of work to the end of the call that waited for it, and calls that wait without known work.
+    /// Time from the end of work to the end of the call that waited for it, and calls that wait for
+    /// no known work.
     Sync,
     /// Waiting for requests.
     Requests,
@@ -49,7 +50,7 @@ pub enum Class {
     Blocked,
     /// Loading data.
     Input,
-    /// From one host thread to another.
+    /// Handover from one host thread to another.
     Handoff,
     /// Time that no recorded dependency explains.
     Unexplained,
@@ -58,7 +59,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Stable machine name: `kernel.gemm`, `launch_call`.
+    /// Returns the stable machine name: `kernel.gemm`, `launch_call`.
     pub fn name(self) -> String {
         let name = match self {
             Self::Kernel(class) => return format!("kernel.{}", class.name()),
@@ -89,12 +90,12 @@ impl Class {
         name.to_owned()
     }
 
-    /// Is it a copy?
+    /// Returns `true` for memcpys.
     pub(crate) fn is_copy(self) -> bool {
         matches!(self, Self::MemcpyH2d | Self::MemcpyD2h | Self::MemcpyD2d)
     }
 
-    /// The group that it counts in.
+    /// Returns the group of the class.
     pub fn group(self) -> Group {
         match self {
             Self::Kernel(_) | Self::MemcpyD2d | Self::Memset | Self::Queue | Self::QueueFull => {
@@ -123,30 +124,30 @@ impl Serialize for Class {
     }
 }
 
-/// The classes of a path, summed up to what an engineer can act on.
+/// Groups of classes, chosen by what an engineer can act on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// Kernels, copies within the device, fills, and the gaps between queued work.
+    /// Kernels, memcpys within the device, memsets, and gaps between queued work.
     Gpu,
     /// Collectives.
     Comm,
-    /// Launch calls, launch latency, and host code between the launches of a run.
+    /// Launch API calls, launch latency, and host code between the launches of a run.
     Launch,
-    /// Host code, runtime calls that launch nothing, the profiler.
+    /// Host code, runtime API calls that launch nothing, profiler overhead.
     Host,
-    /// Synchronisation and copies to the host.
+    /// Synchronization and memcpys to the host.
     Sync,
     /// Waiting for requests or locks.
     Wait,
-    /// Loading data and copying it to the device.
+    /// Data loading and memcpys to the device.
     Input,
-    /// What is not explained, or lies outside of the recording.
+    /// Time that is unexplained or lies outside of the recording.
     Unknown,
 }
 
 impl Group {
-    /// All groups.
+    /// All groups, in a fixed order.
     pub const ALL: [Self; 8] = [
         Self::Gpu,
         Self::Comm,
@@ -158,7 +159,7 @@ impl Group {
         Self::Unknown,
     ];
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gpu => "gpu",
@@ -172,7 +173,7 @@ impl Group {
         }
     }
 
-    /// The verdict if this group is the largest.
+    /// Returns the verdict for a path on which this group is the largest.
     pub fn verdict(self) -> &'static str {
         match self {
             Self::Gpu => "gpu-bound",
@@ -187,7 +188,7 @@ impl Group {
     }
 }
 
-/// What limits the kernels of a path.
+/// The resource that limits the kernels of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -195,12 +196,12 @@ pub enum Limit {
     Compute,
     /// Memory bandwidth.
     Memory,
-    /// Neither for more than half of the time.
+    /// Neither arithmetic nor memory bandwidth limits more than half of the time.
     Mixed,
 }
 
 impl Limit {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Compute => "compute",
@@ -210,20 +211,20 @@ impl Limit {
     }
 }
 
-/// How a dependency is known.
+/// Evidence for a dependency.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Evidence {
-    /// Recorded, or how devices and threads work.
+    /// Recorded, or implied by how devices and threads work.
     Sure,
-    /// By a rule that is stated.
+    /// Inferred by a documented rule.
     Guess,
-    /// Only because the times fit.
+    /// Inferred only because the times fit.
     Timing,
 }
 
 impl Evidence {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sure => "sure",
@@ -233,45 +234,46 @@ impl Evidence {
     }
 }
 
-/// A kind of dependency, in the order in which equal arrivals are preferred.
+/// Kind of a dependency. Of equal arrivals the kind that comes first here is preferred.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum EdgeKind {
-    /// Begin to end of an operation.
+    /// From the start to the end of a GPU activity.
     Work,
     /// From the joint arrival of a collective to its end on one rank.
     Transfer,
-    /// Begin to begin of operations of a stream that overlap.
+    /// From start to start of overlapping GPU activities of a stream.
     Overlap,
-    /// End of an operation to the begin of one that waits for its event.
+    /// From the end of a GPU activity to the start of one that waits for its event.
     Event,
-    /// Issue to the begin of the work.
+    /// From the issue of work to its start.
     Launch,
-    /// End to begin on one stream.
+    /// From the end of a GPU activity to the start of the next one on its stream.
     Stream,
-    /// Begin of a collective on one rank to the joint arrival.
+    /// From the start of a collective on one rank to the joint arrival.
     Arrive,
-    /// End of work to the end of the call that waited for it.
+    /// From the end of work to the end of the call that waited for it.
     Sync,
-    /// End of work to the end of a quiet stretch that polled for it.
+    /// From the end of work to the end of a quiet stretch that polled for it.
     Spin,
-    /// Begin of earlier work to the end of a launch call that waited for room.
+    /// From the start of earlier work to the end of a launch API call that waited for room in the
+    /// queue.
     QueueFull,
-    /// From one thread to another.
+    /// From one host thread to another.
     Handoff,
     /// Within a call.
     Issue,
-    /// Within a call that waited, and takes no time of its own.
+    /// Within a call that waited; costs no time of its own.
     Call,
-    /// From the begin of a wait to the arrival of what comes from outside.
+    /// From the begin of a wait to the arrival of external input.
     Input,
-    /// Along a thread between calls.
+    /// Along a host thread between calls.
     Host,
 }
 
 impl EdgeKind {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Work => "work",
@@ -292,7 +294,7 @@ impl EdgeKind {
         }
     }
 
-    /// The latency that it costs; `None` where the cost is recorded.
+    /// Returns the latency that the dependency costs; `None` if its cost is the recorded time.
     pub(crate) fn lag(self) -> Option<Lag> {
         match self {
             Self::Launch => Some(Lag::Launch),
@@ -306,28 +308,28 @@ impl EdgeKind {
     }
 }
 
-/// A latency of which a trace has samples.
+/// A kind of latency, estimated from samples in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Lag {
-    /// Issue to begin on an idle stream.
+    /// From issue to start on an idle stream.
     Launch,
     /// Between queued kernels of a stream.
     Stream,
     /// Between kernels of one graph launch.
     Graph,
-    /// From a queued operation of a stream to a copy or fill behind it.
+    /// From a queued GPU activity to a memcpy or memset behind it.
     Copy,
-    /// From a copy or fill to a kernel behind it.
+    /// From a memcpy or memset to a kernel behind it.
     AfterCopy,
-    /// From an event to what waited for it.
+    /// From an event to the work that waited for it.
     Event,
     /// From the end of work to the end of the call that waited.
     Sync,
     /// From the end of work to the end of polling for it.
     Spin,
-    /// From the begin of work to the end of a launch call that waited for room.
+    /// From the start of work to the end of a launch API call that waited for room.
     QueueFull,
 }
 
@@ -345,7 +347,7 @@ impl Lag {
         Self::QueueFull,
     ];
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Launch => "launch",

@@ -1,4 +1,4 @@
-//! What a change does to each cost of a graph.
+//! Computes the effect of a change on each cost of a graph.
 
 use trace_model::kernel::KernelClass;
 
@@ -11,10 +11,10 @@ use crate::points::Role;
 use crate::prepared::{Fusion, fusion, selected_names, submits_later, to_median};
 use crate::replay::{Mode, Window};
 
-/// What one graph launch takes, in nanoseconds.
+/// Assumed time of a graph launch, in nanoseconds.
 const GRAPH_LAUNCH_NS: i64 = 10_000;
 
-/// Where a cost arises.
+/// The place where a cost arises.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
     pub(crate) part: usize,
@@ -22,12 +22,12 @@ pub(crate) struct Scope {
     pub(crate) node: u32,
 }
 
-/// A factor for what is selected.
+/// A factor for the selected time.
 struct Rule<'c> {
     target: Target,
     selector: &'c Selector,
     factor: f64,
-    /// By part and name: is it selected?
+    /// By part and name: `true` if the name is selected.
     names: Vec<Vec<bool>>,
 }
 
@@ -37,15 +37,15 @@ pub(crate) struct Effects<'c> {
     link: Option<f64>,
     graph: bool,
     asynchronous: bool,
-    /// By part and call: does its thread submit work behind it?
+    /// By part and call: `true` if the thread of the call submits work after it.
     submits_later: Vec<Vec<bool>>,
     fusions: Vec<Fusion>,
-    /// By part.
+    /// Factor by part.
     ranks: Vec<f64>,
     group: Option<Group>,
-    /// Is it about one group or nothing?
+    /// `true` if the change affects at most one group.
     is_of_groups: bool,
-    /// Found before the replay.
+    /// Number of matches found before the replay.
     pub(crate) touched: u64,
 }
 
@@ -98,7 +98,7 @@ impl<'c> Effects<'c> {
         effects
     }
 
-    /// What is left if a group takes no time.
+    /// Returns the effects of a change in which a group takes no time.
     pub(crate) fn without(graph: &Graph, group: Group) -> Self {
         Self {
             rules: Vec::new(),
@@ -114,7 +114,8 @@ impl<'c> Effects<'c> {
         }
     }
 
-    /// The factor of all rules for `target` that select a name or class; whether there are any.
+    /// Returns the product of the factors of all rules for `targets` that select the name or class,
+    /// and whether there are any.
     fn factor(
         &self,
         targets: &[Target],
@@ -135,7 +136,7 @@ impl<'c> Effects<'c> {
                     Class::Kernel(kernel) => {
                         kernel.name() == wanted
                             || class.name() == *wanted
-                            // Matrix products, those of experts included.
+                            // `gemm` includes the matrix products of experts.
                             || (wanted == "gemm" && kernel == KernelClass::MoeGemm)
                     }
                     class => class.name() == *wanted,
@@ -153,13 +154,13 @@ impl<'c> Effects<'c> {
         found
     }
 
-    /// The factor of a class of time, by the group that takes none.
+    /// Returns the factor of a class: 0 if it belongs to the group that takes no time.
     fn group_factor(&self, class: Class) -> (f64, bool) {
         let Some(group) = self.group else {
             return (1.0, false);
         };
         let is_in = match group {
-            // A hand-over is no code that could be faster.
+            // A handover is not code that could be faster.
             Group::Host => {
                 class == Class::Dispatch || (class.group() == group && class != Class::Handoff)
             }
@@ -171,7 +172,7 @@ impl<'c> Effects<'c> {
         }
     }
 
-    /// The cost of a dependency at a place, where it is plain that the change is not about it.
+    /// Returns the recorded cost of a dependency if the change plainly does not affect it.
     pub(crate) fn unchanged(&self, graph: &Graph, at: usize, edge: Edge) -> Option<i64> {
         if !self.is_of_groups {
             return None;
@@ -189,7 +190,8 @@ impl<'c> Effects<'c> {
         is_other.then_some(cost)
     }
 
-    /// The new cost of a dependency, and whether the change is about it; `None` if it is gone.
+    /// Returns the new cost of a dependency, and whether the change affects it; `None` if the
+    /// dependency is removed.
     pub(crate) fn cost(
         &self,
         graph: &Graph,
@@ -200,7 +202,7 @@ impl<'c> Effects<'c> {
     ) -> Option<(i64, bool)> {
         let part = &graph.parts[scope.part];
         let recorded = graph.recorded(edge, scope.node);
-        // What lies before the window stays as it is.
+        // Time before the window stays as recorded.
         let before = window
             .begin_ns
             .saturating_sub(graph.time[edge.from as usize])
@@ -287,7 +289,7 @@ impl<'c> Effects<'c> {
         fusions.any(|fusion| fusion.joins[part][op])
     }
 
-    /// Bytes over the speed of the link.
+    /// Returns the bytes of a collective divided by the speed of the link, in nanoseconds.
     fn linked(&self, graph: &Graph, part: usize, op: usize) -> Option<i64> {
         let speed = self.link?;
         let known = graph.link_bytes.get(part)?;
@@ -313,7 +315,7 @@ impl<'c> Effects<'c> {
             Class::MemcpyD2h => (Target::Memcpy, "d2h"),
             Class::MemcpyD2d => (Target::Memcpy, "d2d"),
             Class::Memset => (Target::Memset, ""),
-            // Of a collective on one rank nobody knows what is waiting and what transfer.
+            // A collective recorded on one rank alone does not separate wait time from transfer.
             _ => (Target::Comm, ""),
         };
         let mut factor = self.factor(&[target], part, name, class, word);
@@ -332,7 +334,8 @@ impl<'c> Effects<'c> {
         scaled(recorded, factor)
     }
 
-    /// Where the transfer of a collective begins: with the joint arrival, or earlier if the waiting is cut.
+    /// Returns when the transfer of a collective begins: at the joint arrival, or earlier if the
+    /// wait time is cut.
     pub(crate) fn transfer_base(
         &self,
         graph: &Graph,
@@ -405,7 +408,7 @@ impl<'c> Effects<'c> {
         scaled(cost, (factor.0 * group.0, factor.1 || group.1))
     }
 
-    /// The factor of a wait for something from outside.
+    /// Returns the factor of a wait for external input.
     fn waiting(&self, graph: &Graph, part: usize, piece: usize) -> (f64, bool) {
         let pieces = &graph.parts[part].points.pieces;
         let (Some(name), Some(class)) = (pieces.name.get(piece), pieces.class.get(piece)) else {
@@ -444,7 +447,7 @@ impl<'c> Effects<'c> {
         let is_plain = !self.rules.iter().any(is_host)
             && match self.group {
                 None | Some(Group::Gpu | Group::Comm | Group::Sync | Group::Unknown) => true,
-                // Of launches, host time between those of a run alone.
+                // The launch group includes host time only between the launches of a run.
                 Some(Group::Launch) => !is_dispatch,
                 Some(Group::Host | Group::Wait | Group::Input) => false,
             };
@@ -489,7 +492,7 @@ impl<'c> Effects<'c> {
         Some((cost.max(0), touched))
     }
 
-    /// What is left of time that nothing explains.
+    /// Returns the remaining part of unexplained time.
     pub(crate) fn residual(&self, graph: &Graph, scope: Scope, residual: i64) -> (i64, bool) {
         let is_other = self.is_of_groups && self.group != Some(Group::Unknown);
         if residual == 0 || is_other || scope.of == NodeOf::Arrival {
@@ -515,7 +518,7 @@ impl<'c> Effects<'c> {
         )
     }
 
-    /// When something arrives from outside, unless the change is about that.
+    /// Returns when external input arrives, unless the change affects that.
     pub(crate) fn arrives(&self, graph: &Graph, scope: Scope) -> Option<i64> {
         let NodeOf::Point(point) = scope.of else {
             return None;

@@ -1,4 +1,4 @@
-//! The path as a trace.
+//! Exports the path as a trace.
 
 use trace_model::{
     ArgsRef, BuildError, FinishOptions, FlowPoint, FlowRole, FlowSpace, Pid, Process, SliceData,
@@ -7,13 +7,15 @@ use trace_model::{
 
 use crate::Analysis;
 
-/// Returns the path as a trace: a process for each rank, a row for each group, arrows from one segment to the next.
+/// Returns the path as a trace: a process for each rank, a track for each group, flow arrows from
+/// one segment to the next.
 ///
-/// It has the segments that the analysis was asked to keep, and opens beside the recording in a viewer.
+/// The trace holds the segments that the analysis was asked to keep; open it next to the recording
+/// in a viewer.
 ///
 /// # Errors
 ///
-/// When there are more segments than a trace can hold.
+/// Returns an error if there are more segments than a trace can hold.
 pub fn path_trace(analysis: &Analysis) -> Result<Trace, BuildError> {
     let mut builder = TraceBuilder::new();
     let mut lanes = std::collections::BTreeMap::new();

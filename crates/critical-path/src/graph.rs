@@ -60,22 +60,23 @@ impl Tag {
     }
 }
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NodeOf {
     /// Begin of an operation.
     Start(usize),
     /// End of an operation.
     End(usize),
-    /// A place of a host thread.
+    /// A point of a host thread.
     Point(usize),
     /// The joint arrival of a collective.
     Arrival,
 }
 
-/// What depended on what in the recordings of one job, and its steps.
+/// Dependency graph of the recordings of one job, with its steps.
 ///
-/// Nodes are begins and ends of operations and calls; all times are nanoseconds of the clock of the first rank.
+/// Nodes are begins and ends of GPU activities and calls; all times are nanoseconds of the clock of
+/// the first rank.
 #[derive(Debug)]
 pub struct Graph {
     pub(crate) parts: Vec<Part>,
@@ -85,31 +86,33 @@ pub struct Graph {
     first_edge: Vec<u32>,
     from: Vec<u32>,
     tags: Vec<Tag>,
-    /// By node: the part that it belongs to; that of no part is a joint arrival.
+    /// Part of each node; [`NONE`] for a joint arrival, which belongs to no part.
     part: Vec<u32>,
-    /// By node: what its latest arrival does not explain of its time.
+    /// Unexplained time of each node: its recorded time less its latest arrival.
     pub(crate) residual: Vec<i64>,
-    /// By dependency: what it costs with typical latencies.
+    /// Cost of each dependency with typical latencies.
     costs: Vec<i64>,
-    /// By dependency: the group of that cost; none where it has several or belongs to no group.
+    /// Group of each cost; `None` if it has several groups or none.
     groups: Vec<Option<Group>>,
-    /// Nodes in topological order, which is one of ascending time.
+    /// Nodes in topological order, which is also ascending in time.
     pub(crate) order: Vec<u32>,
-    /// By part: its steps.
+    /// Steps of each part.
     pub(crate) steps: Vec<Vec<Step>>,
-    /// By part: bytes that each collective moves over the slowest link, by operation; ascending.
+    /// Bytes that each collective moves over the slowest link: by part, pairs of operation and
+    /// bytes, ascending.
     pub(crate) link_bytes: Vec<Vec<(u32, f64)>>,
     /// Edges by kind and evidence.
     pub(crate) counts: BTreeMap<(EdgeKind, Evidence), u64>,
     pub(crate) contradicted: u64,
-    /// Launches whose work starts before them.
+    /// Number of launches whose work starts before them.
     pub(crate) early_starts: u64,
-    /// Collectives that several ranks share.
+    /// Number of collectives that several ranks share.
     pub(crate) joined: u64,
 }
 
 impl Graph {
-    /// Joins the recordings of one job, which are in order of rank; `job` has their collectives and clocks, in the same order.
+    /// Joins the recordings of one job; `parts` are in order of rank, and `job` has their
+    /// collectives and clocks in the same order.
     ///
     /// Cost: n log n in the number of operations and calls; about 40 bytes for each node and 5 for each dependency.
     pub fn new(mut parts: Vec<Part>, job: Option<(&[RankDigest], &Job)>) -> Self {
@@ -164,9 +167,9 @@ impl Graph {
         graph
     }
 
-    /// Finds the collectives that several ranks share, and makes a node of each arrival.
+    /// Finds the collectives that several ranks share, and creates a node for each joint arrival.
     fn join(&mut self, digests: &[RankDigest], job: &Job) -> Vec<Vec<(usize, u32)>> {
-        // The kernels of a digest are the collective kernels of the part, in their order.
+        // The kernels of a digest are the collective kernels of the part, in the same order.
         let ops: Vec<Vec<u32>> = self
             .parts
             .iter()
@@ -210,11 +213,11 @@ impl Graph {
         joins
     }
 
-    /// Stores the dependencies by the node that they lead to.
+    /// Stores the dependencies grouped by their target node.
     fn connect(&mut self, joins: &[Vec<(usize, u32)>]) {
         let nodes = self.time.len();
         let arrivals = self.offsets.get(self.parts.len()).copied().unwrap_or(0);
-        // The work of these is transfer behind the joint arrival.
+        // The work of these nodes is transfer after the joint arrival.
         let mut shared: rustc_hash::FxHashMap<u32, u32> = rustc_hash::FxHashMap::default();
         for (at, runs) in joins.iter().enumerate() {
             for (member, op) in runs {
@@ -237,7 +240,7 @@ impl Graph {
             self.early_starts += early;
             self.contradicted += early;
         }
-        // By counting: the list is long, and nodes are numbers.
+        // Counting sort: the list is long, and nodes are small integers.
         self.first_edge = vec![0; nodes + 1];
         for (to, ..) in &list {
             self.first_edge[*to as usize + 1] += 1;
@@ -259,7 +262,8 @@ impl Graph {
         }
     }
 
-    /// Orders nodes by time, and those of equal time by their dependencies; one that would close a circle is dropped.
+    /// Orders nodes by time, nodes of equal time by their dependencies; drops a dependency that
+    /// would close a cycle.
     fn sort(&mut self) {
         let time = &self.time;
         let mut order: Vec<u32> = (0..place(time.len())).collect();
@@ -285,7 +289,7 @@ impl Graph {
         self.order = order;
     }
 
-    /// Appends a node behind the nodes of equal time that it depends on.
+    /// Appends a node after the nodes of equal time that it depends on.
     fn visit(&mut self, node: u32, state: &mut [u8], out: &mut Vec<u32>) {
         const OPEN: u8 = 1;
         const DONE: u8 = 2;
@@ -322,12 +326,12 @@ impl Graph {
         }
     }
 
-    /// The dependencies of a node.
+    /// Returns the dependencies of a node.
     pub(crate) fn edges(&self, node: u32) -> impl Iterator<Item = Edge> + '_ {
         self.edges_at(node).map(|(_, edge)| edge)
     }
 
-    /// The dependencies of a node, each with its place.
+    /// Returns the dependencies of a node, each with its index.
     pub(crate) fn edges_at(&self, node: u32) -> impl Iterator<Item = (usize, Edge)> + '_ {
         let from = self.first_edge[node as usize] as usize;
         let to = self.first_edge[node as usize + 1] as usize;
@@ -345,13 +349,13 @@ impl Graph {
         })
     }
 
-    /// The part that a node belongs to; that of no part is a joint arrival.
+    /// Returns the part of a node; `None` for a joint arrival.
     pub(crate) fn part_of(&self, node: u32) -> Option<usize> {
         let part = self.part.get(node as usize).copied()?;
         (part != NONE).then_some(part as usize)
     }
 
-    /// Stores what each dependency costs, and in which group.
+    /// Stores the cost of each dependency and the group of the cost.
     fn price(&mut self) {
         self.costs = vec![0; self.from.len()];
         self.groups = vec![None; self.from.len()];
@@ -373,7 +377,7 @@ impl Graph {
         }
     }
 
-    /// The group of what a dependency costs.
+    /// Returns the group of the cost of a dependency.
     fn group_of(&self, edge: Edge, to: u32) -> Option<Group> {
         let (part, of) = self.node(to);
         match (edge.kind, of) {
@@ -394,12 +398,13 @@ impl Graph {
         }
     }
 
-    /// The cost of the dependency at a place of [`Graph::edges_at`] and its group, if it is of one alone.
+    /// Returns the cost and the group of the dependency at an index of [`Graph::edges_at`]; the
+    /// group is `None` unless there is exactly one.
     pub(crate) fn price_of(&self, at: usize) -> (i64, Option<Group>) {
         (self.costs[at], self.groups[at])
     }
 
-    /// What the latest arrival at a node, with typical latencies, does not explain of its time.
+    /// Returns the recorded time of a node less its latest arrival with typical latencies.
     fn unexplained(&self, node: u32) -> i64 {
         let arrivals = self
             .edges(node)
@@ -409,7 +414,7 @@ impl Graph {
         recorded.saturating_sub(latest).max(0)
     }
 
-    /// What a node is, with its part.
+    /// Returns the part and kind of a node.
     pub(crate) fn node(&self, node: u32) -> (usize, NodeOf) {
         let Some(part) = self.part_of(node) else {
             return (0, NodeOf::Arrival);
@@ -428,18 +433,18 @@ impl Graph {
         self.offsets[part] + place(2 * op)
     }
 
-    /// The recorded time of a dependency.
+    /// Returns the recorded time of a dependency.
     pub(crate) fn recorded(&self, edge: Edge, to: u32) -> i64 {
         self.time[to as usize].saturating_sub(self.time[edge.from as usize])
     }
 
-    /// A latency of the part that a node belongs to.
+    /// Returns a latency of the part of a node.
     pub(crate) fn lag(&self, node: u32, lag: Lag) -> crate::lags::LagTime {
         let part = self.part_of(node).unwrap_or(0);
         self.parts[part].lags.of(lag)
     }
 
-    /// The latency that a dependency costs.
+    /// Returns the latency that a dependency costs, if any.
     pub(crate) fn lag_of(&self, edge: Edge, to: u32) -> Option<Lag> {
         match edge.kind {
             EdgeKind::Stream => {
@@ -453,7 +458,8 @@ impl Graph {
         }
     }
 
-    /// What a dependency costs: recorded, latencies at most the typical or the high one.
+    /// Returns the cost of a dependency: the recorded time, for latencies at most the typical one,
+    /// or the high one if `high`.
     pub(crate) fn cost(&self, edge: Edge, to: u32, high: bool) -> i64 {
         let kind = self.lag_of(edge, to);
         let recorded = self.recorded(edge, to);
@@ -462,19 +468,21 @@ impl Graph {
                 let lag = self.lag(to, lag);
                 recorded.min(if high { lag.high_ns } else { lag.typical_ns })
             }
-            // A call that waited returns as soon as that is over, a collective begins with the last rank.
+            // A call that waited returns as soon as the wait is over; a collective begins with its
+            // last rank.
             None if matches!(edge.kind, EdgeKind::Call | EdgeKind::Arrive) => 0,
             None => recorded,
         }
     }
 
-    /// The dependency that a node waited for last, with typical latencies. Of equal ones the first kind counts.
+    /// Returns the dependency with the latest arrival at a node, with typical latencies. Of equal
+    /// arrivals the first kind counts.
     pub(crate) fn binding(&self, node: u32) -> Option<Edge> {
         let arrivals = self.edges(node).map(|edge| {
             let at = self.time[edge.from as usize].saturating_add(self.cost(edge, node, false));
             (edge, at)
         });
-        // The first of the largest: later ones replace it only if they are larger, or of a kind that goes first.
+        // Keeps the first of equal arrivals unless a later one is of a preferred kind.
         let latest = arrivals.reduce(|best, next| {
             let better =
                 (next.1, std::cmp::Reverse(next.0.kind)) > (best.1, std::cmp::Reverse(best.0.kind));
@@ -483,17 +491,17 @@ impl Graph {
         latest.map(|(edge, _)| edge)
     }
 
-    /// The ranks, in order.
+    /// Returns the ranks, in order.
     pub fn ranks(&self) -> impl Iterator<Item = u32> + '_ {
         self.parts.iter().map(|part| part.rank)
     }
 
-    /// The steps of the recording with this place.
+    /// Returns the steps of the recording at this index.
     pub fn steps(&self, recording: usize) -> &[Step] {
         self.steps.get(recording).map_or(&[], Vec::as_slice)
     }
 
-    /// The class and name of a call's time.
+    /// Returns the class and name of the time of a call.
     pub(crate) fn call_class(&self, part: usize, point: usize) -> (Class, u32) {
         let part = &self.parts[part];
         match part.points.call[point] {
@@ -505,16 +513,16 @@ impl Graph {
         }
     }
 
-    /// Is the host time before a node between two launches of one run?
+    /// Returns `true` if the host time before a node lies between two launches of one run.
     pub(crate) fn is_dispatch(&self, part: usize, point: usize) -> bool {
         self.parts[part].dispatch.get(point) == Some(&true)
     }
 }
 
-/// The runs (rank, run) of each collective that several ranks share.
+/// Returns the runs (rank, run) of each collective that several ranks share.
 ///
-/// Those that `comm` matched; of groups of which it matched none, since a few collectives have no rhythm, the n-th on each
-/// rank, where all ranks have as many.
+/// Uses the matches of `comm`. In a group without any match, since a few collectives have no
+/// rhythm, the n-th collectives of all ranks belong together if all ranks have equally many.
 fn shared_runs(job: &Job) -> Vec<Vec<(usize, usize)>> {
     let mut out = Vec::new();
     let mut alone: BTreeMap<usize, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
@@ -548,7 +556,7 @@ fn shared_runs(job: &Job) -> Vec<Vec<(usize, usize)>> {
     out
 }
 
-/// Moves all ranks to the clock of the first one.
+/// Converts the times of all ranks to the clock of the first one.
 fn align(parts: &mut [Part], digests: &[RankDigest], job: &Job) {
     let base = digests.first().map_or(0, |digest| digest.base_time_ns);
     for ((part, digest), clock) in parts.iter_mut().zip(digests).zip(&job.clocks) {

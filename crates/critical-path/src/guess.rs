@@ -1,4 +1,4 @@
-//! Dependencies that no record shows: rules that are stated, each marked as a guess.
+//! Infers dependencies that are not recorded by documented rules; each is marked as a guess.
 
 use rustc_hash::FxHashMap;
 
@@ -10,10 +10,11 @@ use crate::ops::Ops;
 use crate::points::{Extra, Role};
 use crate::waits::{At, ThreadOps, Tie};
 
-/// A start so shortly behind an end on another stream, that nothing else explains, waited for it, in nanoseconds.
+/// Maximum time from an end on another stream to an otherwise unexplained start that is taken to
+/// wait for it, in nanoseconds.
 const TIMING_NS: i64 = 4_000;
 
-/// Stretches of one function that have to end alike.
+/// Minimum number of stretches of one function that have to end alike.
 const STRETCHES: usize = 3;
 
 /// Extra nodes, and the dependencies that lead to and from them.
@@ -43,9 +44,9 @@ impl Guesses {
         });
     }
 
-    /// Threads that hand over to another one and take over again.
+    /// Finds threads that hand over to another thread and take over again.
     ///
-    /// Returns for each thread which of its quiet stretches that explains.
+    /// Returns by thread which of its quiet stretches this explains.
     pub(crate) fn handoffs(&mut self, host: &Host, thread_ops: &ThreadOps) -> Vec<Vec<bool>> {
         let threads = &host.threads;
         let mut explained: Vec<Vec<bool>> = threads
@@ -94,9 +95,10 @@ impl Guesses {
         explained
     }
 
-    /// Quiet stretches that end when work is done, as code does that polls without calls.
+    /// Finds quiet stretches that end when work is done, as in code that polls without API calls.
     ///
-    /// Three or more stretches of one function, all of which end an equal time after work that the thread had submitted.
+    /// The rule needs three or more stretches of one function that all end the same time after work
+    /// which the thread submitted.
     pub(crate) fn spins(
         &mut self,
         host: &Host,
@@ -139,7 +141,7 @@ impl Guesses {
                 let Some(found) = found else { continue };
                 let least = found.iter().map(|f| f.2).min().unwrap_or(0);
                 let most = found.iter().map(|f| f.2).max().unwrap_or(0);
-                // Constant: within a fifth, or what a poll takes.
+                // The delay is constant: it varies by at most a fifth, or by the time of a poll.
                 if most - least > (least / 5).max(2_000) || most > QUIET_NS / 2 {
                     continue;
                 }
@@ -153,7 +155,8 @@ impl Guesses {
         }
     }
 
-    /// Launches that are not recorded: unlinked work on an idle stream between linked work of one thread.
+    /// Adds launches that are not recorded: unlinked work on an idle stream between linked work of
+    /// one thread.
     pub(crate) fn virtual_launches(&mut self, host: &Host, ops: &Ops, lags: &Lags) {
         let launch = lags.of(Lag::Launch).typical_ns;
         let idle = lags.of(Lag::Stream).high_ns;
@@ -188,7 +191,7 @@ impl Guesses {
     }
 }
 
-/// What a thread does between its quiet stretches.
+/// Returns the busy intervals of a thread, between its quiet stretches.
 fn busy(span: (i64, i64), quiet: &[Quiet]) -> Vec<(i64, i64)> {
     let mut out = Vec::with_capacity(quiet.len() + 1);
     let mut from = span.0;
@@ -200,7 +203,8 @@ fn busy(span: (i64, i64), quiet: &[Quiet]) -> Vec<(i64, i64)> {
     out
 }
 
-/// From the first to the last thing that a thread did within a quiet stretch of another one, all of which it began and ended in it.
+/// Returns the interval from the first to the last work that a thread began and ended within a
+/// quiet stretch of another thread.
 fn worked_in(busy: &[(i64, i64)], quiet: &Quiet) -> Option<(i64, i64)> {
     let from = busy.partition_point(|work| work.0 < quiet.begin);
     let to = busy.partition_point(|work| work.1 <= quiet.end);
@@ -208,7 +212,7 @@ fn worked_in(busy: &[(i64, i64)], quiet: &Quiet) -> Option<(i64, i64)> {
     (from < to).then_some((first.0, last.1))
 }
 
-/// Starts that only the end of work on another stream explains.
+/// Finds starts that only the end of work on another stream explains.
 pub(crate) fn timing(ops: &Ops, unexplained: impl Fn(usize) -> bool) -> Vec<Tie> {
     if ops.streams.len() < 2 {
         return Vec::new();

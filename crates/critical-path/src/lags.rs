@@ -1,10 +1,10 @@
-//! Latencies: what is typical in a trace.
+//! Typical latencies of a trace.
 
 use serde::Serialize;
 
 use crate::class::Lag;
 
-/// Samples below which the default counts.
+/// Minimum number of samples; below it the default counts.
 const FEW: usize = 5;
 
 /// A latency of one trace.
@@ -13,14 +13,15 @@ const FEW: usize = 5;
 pub struct LagTime {
     /// The lower median of the samples, in nanoseconds.
     pub typical_ns: i64,
-    /// The 95th percentile, at most four times the typical one: what is longer is not this latency alone.
+    /// The 95th percentile, at most four times the typical value: longer times include more than
+    /// this latency.
     pub high_ns: i64,
-    /// Samples in the trace; below five the values are defaults.
+    /// Number of samples in the trace; below five the values are defaults.
     pub samples: u64,
 }
 
 impl LagTime {
-    /// The default of a latency: what drivers need.
+    /// Returns the default of a latency, chosen from typical driver times.
     pub(crate) fn default_of(lag: Lag) -> Self {
         let typical_ns = match lag {
             Lag::Launch | Lag::Sync | Lag::Spin | Lag::QueueFull => 5_000,
@@ -34,7 +35,7 @@ impl LagTime {
         }
     }
 
-    /// The latency of these samples.
+    /// Returns the latency estimated from these samples.
     pub(crate) fn of(lag: Lag, samples: &mut [i64]) -> Self {
         let default = Self {
             samples: samples.len() as u64,

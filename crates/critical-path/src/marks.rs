@@ -1,15 +1,17 @@
-//! Marks of steps that an engine writes.
+//! Finds the step marks that an engine records.
 
 use trace_model::ThreadId;
 use trace_model::kernel::{Activity, NamePattern, TraceIndex};
 
 use crate::steps::Mark;
 
-/// Finds the marks of steps of a trace: the outermost annotations of one thread whose names match `pattern` (a glob,
-/// alternatives separated by `|`), without one those that engines are known to write ([`gpu_time::STEP_PATTERNS`]).
+/// Finds the step marks of a trace: the outermost annotations of one thread whose names match
+/// `pattern` (a glob, alternatives separated by `|`). Without a pattern, the marks are those that
+/// known engines record ([`gpu_time::STEP_PATTERNS`]).
 ///
-/// Of several threads with marks, that with most of them is meant, of equal ones the first. A mark that is a slice of
-/// another kind counts only with a pattern. Cost: one pass over the slices, and the patterns once for each name.
+/// If several threads have marks, the one with the most counts; of equal ones the first. A slice
+/// that is not an annotation counts only with a pattern. Cost: one pass over the slices, and the
+/// patterns once for each name.
 pub fn marks(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<Mark> {
     let trace = index.trace();
     let patterns: Vec<NamePattern> = match pattern {
@@ -48,7 +50,7 @@ pub fn marks(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<Mark> {
         });
         let (begin_ns, end_ns) = (slice.ts().nanos(), slice.end().nanos());
         let marks = &mut by_thread[at].1;
-        // One within another, or that overlaps it, is no step of its own.
+        // A mark that lies within another one or overlaps it is not a step.
         if marks.last().is_none_or(|last| begin_ns >= last.end_ns) {
             marks.push(Mark {
                 name: trace.text(name).to_owned(),

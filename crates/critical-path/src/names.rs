@@ -1,24 +1,24 @@
-//! Names of host slices and calls that mean something, and texts that a recording keeps.
+//! Known names of host slices and calls, and the strings kept of a recording.
 
 use rustc_hash::FxHashMap;
 use trace_model::kernel::NamePattern;
 use trace_model::{StrId, Trace};
 
-/// Functions that take requests from outside (SGLang, vLLM).
+/// Functions that receive external requests (SGLang, vLLM).
 const REQUESTS: &str = "*recv_requests*|*recv_reqs*|*_process_input_queue*|*process_input_sockets*|*get_requests*|*pull_requests*";
 
 /// Functions that load data (PyTorch).
 const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloader.py(*): __next__|*data_loader.py(*): __next__";
 
-/// Functions that only wait: for a socket, a lock, a process, time to pass.
+/// Functions that only wait: for a socket, a lock, a process or a timer.
 const BLOCKING: &str = "<built-in method poll *|<built-in method acquire *|<built-in method recv*|<built-in method select*|\
 <built-in method epoll*|<built-in method wait*|<built-in method sleep*|<built-in function sleep*|<built-in function select*|\
 <built-in method accept*|<built-in method poll>|<built-in method get of *Queue*";
 
-/// What a name of a host slice means.
+/// Meaning of the name of a host slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HostName {
-    /// Takes requests.
+    /// Receives requests.
     pub(crate) requests: bool,
     /// Loads data.
     pub(crate) data: bool,
@@ -26,19 +26,19 @@ pub(crate) struct HostName {
     pub(crate) blocking: bool,
 }
 
-/// What a synchronising call waits for, by its name.
+/// Scope of a synchronizing call, derived from its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waits {
     /// All streams.
     Device,
     /// One stream.
     Stream,
-    /// What was submitted before an event was recorded.
+    /// Work submitted before an event was recorded.
     Event,
 }
 
 impl Waits {
-    /// By the name of a call that synchronises the host.
+    /// Parses the name of a call that synchronizes the host; `None` for other calls.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         if name.contains("WaitEvent") {
             None
@@ -52,17 +52,17 @@ impl Waits {
     }
 }
 
-/// `true` for a call that records an event into a stream.
+/// Returns `true` for a call that records an event into a stream.
 pub(crate) fn is_event_record(name: &str) -> bool {
     name.contains("EventRecord")
 }
 
-/// `true` for a call by which a stream waits for an event.
+/// Returns `true` for a call that makes a stream wait for an event.
 pub(crate) fn is_wait_event(name: &str) -> bool {
     name.contains("WaitEvent")
 }
 
-/// Texts kept of a trace, each once, and what host names mean.
+/// Interned strings of a trace, and the meaning of host names.
 #[derive(Debug)]
 pub(crate) struct Names<'t> {
     trace: &'t Trace,
@@ -86,7 +86,7 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// The place of a text of the trace; that of the empty text without one.
+    /// Returns the index of a string of the trace; the index of the empty string for `None`.
     pub(crate) fn place(&mut self, id: Option<StrId>) -> u32 {
         let Some(id) = id else {
             return self.own("");
@@ -103,7 +103,7 @@ impl<'t> Names<'t> {
         }
     }
 
-    /// The place of a text of our own.
+    /// Returns the index of a string of this crate.
     pub(crate) fn own(&mut self, text: &'static str) -> u32 {
         let next = place(self.texts.len());
         let texts = &mut self.texts;
@@ -113,7 +113,7 @@ impl<'t> Names<'t> {
         })
     }
 
-    /// What the name of a host slice means. Patterns are tried once for each name.
+    /// Returns the meaning of the name of a host slice. Patterns are tried once for each name.
     pub(crate) fn host(&mut self, id: Option<StrId>) -> HostName {
         let Some(slot) = id.and_then(|id| self.host.get_mut(id.index())) else {
             return HostName::default();
@@ -141,10 +141,10 @@ impl<'t> Names<'t> {
     }
 }
 
-/// A place in a list as 32 bits; lists of a trace are shorter than that.
+/// Converts an index to 32 bits; lists of a trace are shorter than that.
 pub(crate) fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// Nothing, where a place is expected.
+/// Marks a missing index.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! Device operations of one recording, as columns.
+//! GPU activities of one recording, as columns.
 
 use rustc_hash::FxHashMap;
 use trace_model::correlation::LinkMethod;
@@ -8,29 +8,29 @@ use trace_model::{ArgColumn, ArgValue, SliceId};
 use crate::class::{Class, Lag, Limit};
 use crate::names::{NONE, Names, place};
 
-/// Products with at most so many rows are limited by memory.
+/// Maximum number of rows of a matrix product that is limited by memory.
 const FEW_ROWS: u64 = 128;
 
-/// The kernels, copies and fills of one recording in ascending begin.
+/// Kernels, memcpys and memsets of one recording in ascending start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ops {
     pub(crate) start: Vec<i64>,
     pub(crate) end: Vec<i64>,
     pub(crate) name: Vec<u32>,
     pub(crate) class: Vec<Class>,
-    /// What limits it, if that is known.
+    /// The resource that limits the activity, if known.
     pub(crate) limit: Vec<Option<Limit>>,
-    /// Place of its stream.
+    /// Index of its stream.
     pub(crate) stream: Vec<u32>,
-    /// Place of the call that submitted it.
+    /// Index of the call that submitted it.
     pub(crate) call: Vec<u32>,
-    /// The work ahead on its stream whose end is the latest.
+    /// The activity with the latest end among those ahead on its stream.
     pub(crate) ahead: Vec<u32>,
-    /// By place of the stream: its operations in ascending begin.
+    /// Activities of each stream in ascending start.
     pub(crate) by_stream: Vec<Vec<u32>>,
-    /// Device and stream by place.
+    /// Device and stream of each stream index.
     pub(crate) streams: Vec<(i64, i64)>,
-    /// Place of the stream with most computation.
+    /// Index of the stream with the most computation.
     pub(crate) main: u32,
 }
 
@@ -39,7 +39,7 @@ impl Ops {
         self.start.len()
     }
 
-    /// Reads the device operations of a trace, and the slice of the call that submitted each.
+    /// Reads the GPU activities of a trace, and the slice of the call that submitted each.
     pub(crate) fn read(
         index: &TraceIndex<'_>,
         names: &mut Names<'_>,
@@ -117,7 +117,8 @@ impl Ops {
         self.main = most.map_or(NONE, place);
     }
 
-    /// The latency between an operation and the one ahead of it: copies and fills take longer to begin, and to begin after.
+    /// Returns the latency between an activity and the one ahead of it: memcpys and memsets take
+    /// longer to start, and delay the start after them.
     pub(crate) fn gap_lag(&self, op: usize) -> Lag {
         let is_copy = |op: usize| self.class[op].is_copy() || self.class[op] == Class::Memset;
         match self.ahead[op] {
@@ -145,7 +146,7 @@ fn class_of(index: &TraceIndex<'_>, slice: trace_model::Slice<'_>) -> Class {
     }
 }
 
-/// The class of a copy by its direction.
+/// Returns the class of a memcpy from its direction.
 fn copy_class(name: &str) -> Class {
     match CopyDirection::of_name(name) {
         CopyDirection::HostToDevice => Class::MemcpyH2d,
@@ -154,7 +155,8 @@ fn copy_class(name: &str) -> Class {
     }
 }
 
-/// What limits work of a class that is not a matrix product; `None` if that is open.
+/// Returns the resource that limits work of a class other than matrix products; `None` if it is
+/// unknown.
 fn limit_of(class: Class) -> Option<Limit> {
     use KernelClass as K;
     match class {
@@ -167,7 +169,8 @@ fn limit_of(class: Class) -> Option<Limit> {
     }
 }
 
-/// Rows of the product that an operator computes, from the shapes of its inputs: `[[512, 64], [64, 128]]`.
+/// Returns the rows of the product that an operator computes, from its input shapes: `[[512, 64],
+/// [64, 128]]`.
 fn rows(dims: &ArgColumn, operator: trace_model::Slice<'_>) -> Option<u64> {
     let text = dims.get(operator).and_then(ArgValue::as_str)?;
     rows_of(text)

@@ -1,4 +1,4 @@
-//! What is kept of one recording: nodes and dependencies, without the trace.
+//! Nodes and dependencies of one recording, kept without the trace.
 
 use trace_model::kernel::TraceIndex;
 
@@ -12,14 +12,14 @@ use crate::points::{Points, Role};
 use crate::steps::{Assigned, Mark};
 use crate::waits::{At, ThreadOps, Tie, Waiting};
 
-/// Launches of one run are less apart, in nanoseconds.
+/// Maximum distance between launches of one run, in nanoseconds.
 const RUN_NS: i64 = 1_000_000;
 
-/// How to read a recording.
+/// Options of [`Part::new`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PartOptions {
-    /// Make dependencies that rest on stated rules or on timing. Default is `true`.
+    /// `true` to infer dependencies from documented rules or from timing. Default is `true`.
     pub guesses: bool,
 }
 
@@ -29,7 +29,7 @@ impl Default for PartOptions {
     }
 }
 
-/// What is kept of the trace of one rank: its operations, calls and host time, and what depended on what. The trace may be
+/// Operations, calls, host time and dependencies of the trace of one rank. The trace itself may be
 /// dropped.
 #[derive(Debug)]
 pub struct Part {
@@ -42,21 +42,23 @@ pub struct Part {
     pub(crate) ties: Vec<Tie>,
     pub(crate) contradicted: u64,
     pub(crate) assigned: Assigned,
-    /// By call: its node of begin.
+    /// Begin node of each call.
     call_node: Vec<u32>,
-    /// By call: the run of launches that it belongs to.
+    /// Run of launches of each call.
     pub(crate) run: Vec<u32>,
-    /// By node of a thread: does host time between launches of one run lead to it?
+    /// By node of a thread: `true` if host time between launches of one run leads to it.
     pub(crate) dispatch: Vec<bool>,
-    /// By run: its first call.
+    /// First call of each run.
     pub(crate) run_first: Vec<u32>,
 }
 
 impl Part {
-    /// Reads the recording of one rank, with the steps that `marks` begin; without marks all of it is one step.
+    /// Reads the recording of one rank. Each of `marks` begins a step; without marks the whole
+    /// recording is one step.
     ///
-    /// Cost: two passes over the slices of the threads that make runtime calls, one over the device work; what is kept is
-    /// about 60 bytes for each operation and call, and 13 for each piece of host time.
+    /// Cost: two passes over the slices of the threads that make runtime API calls, one over the
+    /// GPU activities; memory is about 60 bytes for each activity and call, and 13 for each piece
+    /// of host time.
     pub fn new(index: &TraceIndex<'_>, rank: u32, marks: &[Mark], options: PartOptions) -> Self {
         let mut names = Names::new(index.trace());
         let (mut ops, submitted_by) = Ops::read(index, &mut names);
@@ -128,12 +130,12 @@ impl Part {
         part
     }
 
-    /// The rank that was given.
+    /// Returns the rank.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Gives it another rank, where that is known only once all recordings are read.
+    /// Sets the rank, for callers that know it only after all recordings are read.
     pub fn set_rank(&mut self, rank: u32) {
         self.rank = rank;
     }
@@ -147,7 +149,7 @@ impl Part {
         }
     }
 
-    /// Number of nodes: two for each operation, then those of threads.
+    /// Returns the number of nodes: two for each activity, then those of threads.
     pub(crate) fn nodes(&self) -> usize {
         2 * self.ops.len() + self.points.len()
     }
@@ -160,7 +162,7 @@ impl Part {
         place(2 * self.ops.len()) + point
     }
 
-    /// The node of the end of a call.
+    /// Returns the end node of a call.
     pub(crate) fn call_end_node(&self, call: u32) -> Option<u32> {
         let begin = *self.call_node.get(call as usize)?;
         let behind = 1 + u32::from(self.host.calls.submits(call as usize));
@@ -173,7 +175,7 @@ impl Part {
             .then(|| self.point_node(begin + 1))
     }
 
-    /// The node of a place.
+    /// Returns the node of an end of a dependency.
     pub(crate) fn node(&self, at: At) -> Option<u32> {
         match at {
             At::Start(op) => Some(2 * op),
@@ -187,7 +189,7 @@ impl Part {
         }
     }
 
-    /// The time of a node.
+    /// Returns the time of a node.
     pub(crate) fn time(&self, node: u32) -> i64 {
         let node = node as usize;
         let ops = self.ops.len();
@@ -198,20 +200,20 @@ impl Part {
         }
     }
 
-    /// When the work of an operation was issued.
+    /// Returns when an operation was issued.
     pub(crate) fn issue(&self, op: usize) -> Option<i64> {
         let call = self.ops.call[op];
         (call != NONE).then(|| self.host.calls.issue[call as usize])
     }
 
-    /// Is it the first operation of its call on its stream?
+    /// Returns `true` for the first operation of a call on its stream.
     pub(crate) fn is_launched(&self, op: usize) -> bool {
         launched(&self.ops, op)
     }
 
     fn sample_ties(&mut self) {
         for lag in [Lag::Event, Lag::Sync, Lag::Spin, Lag::QueueFull] {
-            // Of several that lead to one node the last counts.
+            // Of several dependencies to one node the latest counts.
             let mut latest: rustc_hash::FxHashMap<u32, i64> = rustc_hash::FxHashMap::default();
             for tie in self.ties.iter().filter(|tie| tie.kind.lag() == Some(lag)) {
                 let (Some(from), Some(to)) = (self.node(tie.from), self.node(tie.to)) else {
@@ -241,7 +243,7 @@ impl Part {
         }
     }
 
-    /// Does no dependency explain when an operation started?
+    /// Returns `true` if no dependency explains the start of an operation.
     fn is_unexplained(&self, op: usize) -> bool {
         let start = self.ops.start[op];
         let mut latest = i64::MIN;
@@ -261,7 +263,7 @@ impl Part {
         latest < start
     }
 
-    /// The operations whose start the end of an event's work explains, ascending.
+    /// Returns the operations whose start is explained by the end of an event's work, ascending.
     fn explained_by_events(&self) -> Vec<u32> {
         let events = self.ties.iter().filter_map(|tie| {
             let (At::Start(op), Some(lag)) = (tie.to, tie.kind.lag()) else {
@@ -276,7 +278,8 @@ impl Part {
         out
     }
 
-    /// Removes dependencies against time and those that lead nowhere. Returns how many were against time.
+    /// Removes dependencies that run backward in time and those that lead nowhere. Returns the
+    /// number of the former.
     fn drop_contradicted(&mut self) -> u64 {
         let mut against = 0;
         let ties = std::mem::take(&mut self.ties);
@@ -294,7 +297,8 @@ impl Part {
         against
     }
 
-    /// Runs: two or more launches of a thread and step, close together, with no wait, host copy or graph launch between.
+    /// Finds runs: two or more launches of a thread and step, close together, without a wait, host
+    /// memcpy or graph launch between them.
     fn find_runs(&mut self) {
         let calls = &self.host.calls;
         self.run = vec![NONE; calls.len()];
@@ -329,7 +333,7 @@ impl Part {
                 before = Some(c);
             }
         }
-        // Other nodes before a call are places in the same host time.
+        // Other nodes before a call lie in the same host time.
         let points = &self.points;
         self.dispatch = vec![false; points.len()];
         let mut joins = false;
@@ -343,7 +347,7 @@ impl Part {
         }
     }
 
-    /// Is there no wait between two calls of a thread?
+    /// Returns `true` if there is no wait between two calls of a thread.
     fn is_unbroken(&self, from: usize, to: usize) -> bool {
         let (first, last) = (self.call_node[from], self.call_node[to]);
         if first == NONE || last == NONE {
@@ -355,17 +359,17 @@ impl Part {
             .all(|role| !matches!(role, Role::WaitEnd | Role::Apart))
     }
 
-    /// The name at a place.
+    /// Returns the string at an index.
     pub(crate) fn text(&self, name: u32) -> &str {
         self.names.get(name as usize).map_or("", String::as_str)
     }
 
-    /// Device operations without a recorded launch.
+    /// Returns the number of GPU activities without a recorded launch.
     pub(crate) fn unlinked(&self) -> u64 {
         self.ops.call.iter().filter(|call| **call == NONE).count() as u64
     }
 
-    /// Moves all times to another clock; `to` never falls.
+    /// Converts all times to another clock; `to` has to be monotonic.
     pub(crate) fn shift(&mut self, to: impl Fn(i64) -> i64) {
         let calls = &mut self.host.calls;
         let columns = [
@@ -386,7 +390,8 @@ impl Part {
         }
     }
 
-    /// All dependencies, those along streams and threads included, as (to, from, kind, evidence) of its own nodes.
+    /// Calls `add` with each dependency, including those along streams and threads, as (to, from,
+    /// kind, evidence) of nodes of this part.
     pub(crate) fn edges(&self, mut add: impl FnMut(u32, u32, EdgeKind, Evidence)) -> u64 {
         let mut against = 0;
         let sure = Evidence::Sure;
@@ -444,7 +449,7 @@ fn launched(ops: &Ops, op: usize) -> bool {
     }
 }
 
-/// From issue to start, where the stream was idle at the issue.
+/// Estimates the latency from issue to start, on streams that were idle at the issue.
 fn launch_lag(ops: &Ops, host: &Host) -> LagTime {
     let mut samples = Vec::new();
     for op in 0..ops.len() {
@@ -461,7 +466,8 @@ fn launch_lag(ops: &Ops, host: &Host) -> LagTime {
     LagTime::of(Lag::Launch, &mut samples)
 }
 
-/// Between operations of a stream, where the later one was queued when the earlier one ended.
+/// Estimates the latency between operations of a stream, where the later one was queued when the
+/// earlier one ended.
 fn stream_lag(ops: &Ops, host: &Host, lag: Lag) -> LagTime {
     let mut samples = Vec::new();
     for op in 0..ops.len() {

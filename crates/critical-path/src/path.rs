@@ -1,4 +1,4 @@
-//! The path of a step: where its time went, without gap or overlap.
+//! Computes the path of a step: where its time went, without gap or overlap.
 
 use serde::Serialize;
 
@@ -13,18 +13,18 @@ pub(crate) struct Stretch {
     pub(crate) begin: i64,
     pub(crate) end: i64,
     pub(crate) class: Class,
-    /// Place of its name in the part; none for an empty one.
+    /// Index of its name in the part; `NONE` if it has no name.
     pub(crate) name: u32,
-    /// A name of ours instead of one of the part.
+    /// A name of this crate instead of one of the part.
     pub(crate) own_name: Option<&'static str>,
     pub(crate) evidence: Evidence,
-    /// The part that it happened on.
+    /// The part in which it happened.
     pub(crate) part: usize,
-    /// What limits it.
+    /// The resource that limits it.
     pub(crate) limit: Option<Limit>,
 }
 
-/// A stretch of a path, as callers see it.
+/// A stretch of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Segment {
@@ -32,13 +32,13 @@ pub struct Segment {
     pub begin_ns: i64,
     /// End.
     pub end_ns: i64,
-    /// What it was spent on.
+    /// Class of the time.
     pub class: Class,
-    /// The kernel, call or function.
+    /// Name of the kernel, call or function.
     pub name: String,
-    /// How the dependency is known.
+    /// Evidence for the dependency.
     pub evidence: Evidence,
-    /// The rank that it happened on.
+    /// Rank on which it happened.
     pub on_rank: u32,
 }
 
@@ -47,7 +47,7 @@ pub struct Segment {
 pub struct Groups(pub(crate) [i64; Group::ALL.len()]);
 
 impl Groups {
-    /// The time of a group.
+    /// Returns the time of a group.
     pub fn of(&self, group: Group) -> i64 {
         self.0[group as usize]
     }
@@ -62,12 +62,12 @@ impl Groups {
         }
     }
 
-    /// The time of all groups.
+    /// Returns the time of all groups.
     pub fn total(&self) -> i64 {
         self.0.iter().sum()
     }
 
-    /// The largest group; of equal ones the first. None where no time is.
+    /// Returns the largest group, the first of equal ones; `None` if there is no time.
     pub fn largest(&self) -> Option<Group> {
         let mut groups = Group::ALL.into_iter();
         let first = groups.next()?;
@@ -85,7 +85,7 @@ impl Serialize for Groups {
     }
 }
 
-/// Time that limits have on a path.
+/// Time on a path by limiting resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Limits {
     memory: i64,
@@ -125,7 +125,8 @@ impl Limits {
 }
 
 impl Graph {
-    /// Walks the path of a step from its end to its begin, the latest stretch first; neighbours that are alike are one.
+    /// Walks the path of a step from its end to its begin, latest stretch first; merges adjacent
+    /// equal stretches.
     pub(crate) fn walk(&self, part: usize, step: &Step, mut visit: impl FnMut(Stretch)) {
         let mut last: Option<Stretch> = None;
         let mut give = |stretch: Stretch| {
@@ -176,7 +177,7 @@ impl Graph {
         }
     }
 
-    /// The stretches of one dependency, the latest first, cut at `begin`.
+    /// Produces the stretches of one dependency, latest first, cut at `begin`.
     fn stretches(
         &self,
         node: u32,
@@ -246,7 +247,7 @@ impl Graph {
                     }
                     _ => (Class::Unexplained, NONE),
                 };
-                // What is longer than the latency is not explained.
+                // Time beyond the latency is unexplained.
                 if arrival < to {
                     give(Stretch {
                         begin: arrival.max(begin),
@@ -320,7 +321,8 @@ impl Graph {
         }
     }
 
-    /// The path of a step in ascending time: its segments cover the step without gap or overlap.
+    /// Returns the path of a step in ascending time: its segments cover the step without gap or
+    /// overlap.
     pub fn path(&self, recording: usize, step: &Step) -> Vec<Segment> {
         let mut out = Vec::new();
         if recording < self.parts.len() {
@@ -331,7 +333,7 @@ impl Graph {
     }
 }
 
-/// Host time between the launches of a run.
+/// Returns the class of host time between the launches of a run.
 pub(crate) fn dispatched(class: Class) -> Class {
     match class {
         Class::HostPython | Class::HostOp | Class::HostOther | Class::HostUntraced => {

@@ -1,4 +1,4 @@
-//! Nodes of host threads, and what lies between them.
+//! Nodes of host threads, and the host time between them.
 
 use trace_model::kernel::{Activity, TraceIndex};
 
@@ -6,28 +6,28 @@ use crate::calls::{Host, HostThread, slices_of};
 use crate::class::Class;
 use crate::names::{NONE, Names, place};
 
-/// What a node of a thread is, and so which edge leads to it along the thread.
+/// Role of a node of a thread; determines the edge that leads to it along the thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
-    /// The first slice of the thread: no edge.
+    /// First slice of the thread: no edge.
     First,
     /// Begin of a call: host time.
     CallBegin,
-    /// When a call issued its work.
+    /// Issue of the work of a call.
     Issue,
     /// End of a call.
     CallEnd,
-    /// Begin of waiting for something from outside: host time.
+    /// Begin of a wait for external input: host time.
     WaitBegin,
-    /// Something arrived from outside.
+    /// Arrival of external input.
     WaitEnd,
-    /// Any other place in host time.
+    /// Any other point in host time.
     Plain,
-    /// The thread takes over from elsewhere: no edge along the thread.
+    /// The thread takes over from another one: no edge along the thread.
     Apart,
 }
 
-/// A node to be put into a thread.
+/// A node to insert into a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extra {
     pub(crate) thread: u32,
@@ -41,12 +41,12 @@ pub(crate) struct Points {
     pub(crate) time: Vec<i64>,
     pub(crate) role: Vec<Role>,
     pub(crate) thread: Vec<u32>,
-    /// The call that it belongs to.
+    /// Call of the node.
     pub(crate) call: Vec<u32>,
-    /// Where the pieces before it end in the list of pieces.
+    /// End of the pieces before the node, as an index into the pieces.
     pub(crate) pieces_end: Vec<u32>,
     pub(crate) pieces: Pieces,
-    /// By place among the extras: the node.
+    /// Node of each extra.
     pub(crate) extras: Vec<u32>,
 }
 
@@ -85,7 +85,7 @@ impl Points {
         self.time.len()
     }
 
-    /// The pieces of host time that lead to a node.
+    /// Returns the pieces of host time that lead to a node.
     pub(crate) fn pieces_of(&self, point: usize) -> std::ops::Range<usize> {
         let from = match point.checked_sub(1) {
             Some(before) => self.pieces_end[before] as usize,
@@ -94,7 +94,7 @@ impl Points {
         from..self.pieces_end[point] as usize
     }
 
-    /// Walks all threads once more and places the nodes.
+    /// Walks all threads once more and creates the nodes.
     pub(crate) fn read(
         index: &TraceIndex<'_>,
         names: &mut Names<'_>,
@@ -131,7 +131,7 @@ impl Points {
     }
 }
 
-/// A slice that is open on a thread.
+/// An open slice of a thread.
 #[derive(Clone, Copy)]
 struct Open {
     end: i64,
@@ -144,11 +144,11 @@ struct Open {
 struct Walk<'w> {
     points: &'w mut Points,
     thread: u32,
-    /// Until when host time is placed.
+    /// Time up to which host time is assigned.
     cursor: i64,
     open: Vec<Open>,
     extras: &'w [Extra],
-    /// Extras of the thread that are not placed yet, in order of time.
+    /// Extras of the thread that are not yet placed, in order of time.
     own: &'w [usize],
 }
 
@@ -167,7 +167,7 @@ impl Walk<'_> {
         place(points.time.len() - 1)
     }
 
-    /// Places host time up to `to`, and the extras in it.
+    /// Assigns host time up to `to`, and places the extras in it.
     fn advance(&mut self, to: i64) {
         while let Some((&first, rest)) = self.own.split_first() {
             let extra = self.extras[first];
@@ -208,7 +208,7 @@ impl Walk<'_> {
         thread: &HostThread,
     ) {
         let trace = index.trace();
-        // Slices that begin before this lie in a call or a wait.
+        // Slices that begin before this time lie in a call or a wait.
         let mut hidden = i64::MIN;
         let mut next_call = thread.calls.clone();
         let mut call = next_call.next();
@@ -222,7 +222,7 @@ impl Walk<'_> {
             }
             let (begin, end) = (slice.ts().nanos(), slice.end().nanos());
             if begin < hidden {
-                // What outlasts a call is host time behind it.
+                // Time of a slice after the end of the call is host time.
                 if end > hidden && !activity.is_api() {
                     self.push(names, slice, activity, end);
                 }
@@ -272,7 +272,7 @@ impl Walk<'_> {
             }
         }
         self.advance(thread.span.1);
-        // Extras behind the last slice.
+        // Places the extras behind the last slice.
         self.extras_left();
         let before = self.points.pieces_end.last().map_or(0, |end| *end as usize);
         self.points.pieces.truncate(before);

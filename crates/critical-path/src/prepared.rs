@@ -1,4 +1,4 @@
-//! What a change is about, found once before a replay.
+//! Selections of a change, computed once before a replay.
 
 use trace_model::kernel::NamePattern;
 
@@ -7,16 +7,16 @@ use crate::class::{Class, EdgeKind};
 use crate::graph::Graph;
 use crate::replay::Window;
 
-/// Kernels that become one with the one ahead of them.
+/// Kernels that fuse with the one ahead of them.
 pub(crate) struct Fusion {
     pub(crate) factor: f64,
-    /// By part and operation: does it join the one ahead?
+    /// By part and operation: `true` if it fuses with the one ahead.
     pub(crate) joins: Vec<Vec<bool>>,
-    /// By part and operation: is it selected?
+    /// By part and operation: `true` if it is selected.
     pub(crate) selected: Vec<Vec<bool>>,
 }
 
-/// By name of each part: does the selector match it?
+/// Returns by part and name whether the selector matches.
 pub(crate) fn selected_names(graph: &Graph, selector: &Selector) -> Vec<Vec<bool>> {
     let matches: Box<dyn Fn(&str) -> bool> = match selector {
         Selector::Name(pattern) => Box::new(|name| pattern.matches(name)),
@@ -49,7 +49,7 @@ pub(crate) fn fusion(graph: &Graph, name: &NamePattern, factor: f64) -> Fusion {
                 joins[op] = selected(ahead) && selected(op);
             }
         }
-        // Alone it stays what it was.
+        // A selected kernel without such a neighbour stays as it is.
         let mut all = joins.clone();
         for list in &ops.by_stream {
             for pair in list.windows(2) {
@@ -63,7 +63,7 @@ pub(crate) fn fusion(graph: &Graph, name: &NamePattern, factor: f64) -> Fusion {
     out
 }
 
-/// By call: does its thread submit work behind it?
+/// Returns by call whether its thread submits work after it.
 pub(crate) fn submits_later(part: &crate::part::Part) -> Vec<bool> {
     let calls = &part.host.calls;
     let mut out = vec![false; calls.len()];
@@ -77,8 +77,8 @@ pub(crate) fn submits_later(part: &crate::part::Part) -> Vec<bool> {
     out
 }
 
-/// What makes a rank as fast as the median one: the ratio of the times that they spend neither waiting for others nor in
-/// transfer.
+/// Returns the factor that makes a rank as fast as the median one: the ratio of the times that they
+/// spend neither waiting for other ranks nor in transfer.
 #[expect(clippy::cast_precision_loss, reason = "a ratio of times")]
 pub(crate) fn to_median(graph: &Graph, part: usize, window: Window) -> f64 {
     let whole = window.end_ns.saturating_sub(window.begin_ns);

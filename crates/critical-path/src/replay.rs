@@ -1,7 +1,8 @@
-//! Times recomputed under a change.
+//! Recomputes times under a change.
 //!
-//! In topological order each node gets the latest arrival of its dependencies, plus what these did not explain in the
-//! recording. A latency costs what was recorded, at most the typical one; what it took longer is not explained.
+//! In topological order each node gets the latest arrival of its dependencies, plus the time that
+//! these did not explain in the recording. A latency costs the recorded time, at most the typical
+//! one; the excess is unexplained.
 
 use crate::change::{Action, Change};
 use crate::class::EdgeKind;
@@ -9,17 +10,17 @@ use crate::effect::{Effects, Scope};
 use crate::graph::Graph;
 use crate::names::NONE;
 
-/// What a change made of the times of a window.
+/// Times of a window under a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Replay {
-    /// New times by node.
+    /// New time of each node.
     pub(crate) time: Vec<i64>,
-    /// How often something was found that the change is about.
+    /// Number of matches of the change.
     pub touched: u64,
 }
 
-/// Where a graph is replayed: what lies before stays as recorded.
+/// The replayed interval: times before it stay as recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Window {
@@ -29,25 +30,27 @@ pub struct Window {
     pub end_ns: i64,
 }
 
-/// How a graph is replayed.
+/// Mode of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// Latencies as recorded, with what is not explained.
+    /// Latencies as recorded, with unexplained time.
     Recorded,
     /// Typical latencies alone.
     Model,
 }
 
 impl Graph {
-    /// Recomputes all times behind the begin of a window under a change. Without one (no action) the times are those recorded.
+    /// Recomputes all times after the begin of a window under a change. Without an action the times
+    /// are the recorded ones.
     ///
-    /// Cost: a pass over all dependencies, and over the pieces of host time if the change is about these.
+    /// Cost: one pass over all dependencies, and one over the pieces of host time if the change
+    /// affects these.
     pub fn replay(&self, change: &Change, window: Window) -> Replay {
         let effects = Effects::new(self, change, window);
         self.run(&effects, window, Mode::Recorded)
     }
 
-    /// The times that typical latencies alone would give.
+    /// Returns the times that typical latencies alone would give.
     pub(crate) fn model(&self, window: Window) -> Replay {
         let none = Change::of("", Vec::new());
         let effects = Effects::new(self, &none, window);
@@ -82,7 +85,7 @@ impl Graph {
                 };
                 touched += u64::from(is_touched);
                 let base = match edge.kind {
-                    // Without the waiting for others.
+                    // The transfer does not include the wait for other ranks.
                     EdgeKind::Transfer => effects.transfer_base(self, edge, scope, &time),
                     _ => time[edge.from as usize],
                 };
@@ -90,7 +93,7 @@ impl Graph {
                 latest = Some(latest.map_or(at, |known| known.max(at)));
             }
             if !waits {
-                // Nothing leads here: it comes from outside, when it came.
+                // No dependency leads here: it comes from outside and keeps its time.
                 continue;
             }
             let residual = match mode {
@@ -102,7 +105,7 @@ impl Graph {
                     left
                 }
             };
-            // If all that it waited for is gone, it follows the begin of the window.
+            // A node whose dependencies are all removed follows the begin of the window.
             let new = latest.unwrap_or(window.begin_ns).saturating_add(residual);
             time[node as usize] = match effects.arrives(self, scope) {
                 Some(arrival) => new.max(arrival),
@@ -112,7 +115,7 @@ impl Graph {
         Replay { time, touched }
     }
 
-    /// When steps end under a replay: (rank, step) in order, with new begin and end.
+    /// Returns the new begin and end of each of `steps`, which are (rank, step) in order.
     pub(crate) fn new_ends(&self, replay: &Replay, steps: &[(usize, usize)]) -> Vec<(i64, i64)> {
         let mut out: Vec<(i64, i64)> = Vec::with_capacity(steps.len());
         let mut last: Option<(usize, i64)> = None;
@@ -136,7 +139,7 @@ impl Graph {
 }
 
 impl Change {
-    /// Does it remove all waiting for requests or data?
+    /// Returns `true` if the change removes all waiting for requests or data.
     pub(crate) fn moves_input(&self) -> bool {
         use crate::change::Target;
         self.actions.iter().any(|action| {

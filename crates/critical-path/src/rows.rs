@@ -1,4 +1,4 @@
-//! What is said of a window, as rows.
+//! Results of an analysis, as rows.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ pub struct RecordingRow {
     pub rank: u32,
     /// Its latencies by name.
     pub lags: BTreeMap<&'static str, LagTime>,
-    /// Device and stream with most computation.
+    /// Device and stream with the most computation.
     pub main: Option<Place>,
-    /// Device operations.
+    /// Number of GPU activities.
     pub ops: u64,
-    /// Of these, without a recorded launch.
+    /// Number of GPU activities without a recorded launch.
     pub unlinked: u64,
-    /// Runtime calls.
+    /// Number of runtime API calls.
     pub calls: u64,
 }
 
@@ -37,15 +37,15 @@ pub struct Place {
     pub stream: i64,
 }
 
-/// How well typical latencies alone reproduce the window.
+/// Error of reproducing the window from typical latencies alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ReplayError {
-    /// By how much a replay without a change misses the recorded ends of steps, in all.
+    /// Total difference between the recorded ends of steps and those of a replay without a change.
     pub identity_error_ns: i64,
-    /// The time of the window with typical latencies and without what is not explained.
+    /// Time of the window with typical latencies and without unexplained time.
     pub model_ns: i64,
-    /// Its difference from the recorded time in percent.
+    /// Difference of `model_ns` from the recorded time in percent.
     pub model_error_pct: f64,
 }
 
@@ -59,9 +59,9 @@ pub struct WindowRow {
     pub end_ns: i64,
     /// Duration.
     pub duration_ns: i64,
-    /// The largest group.
+    /// Verdict of the largest group.
     pub verdict: &'static str,
-    /// What limits the kernels of a gpu-bound window.
+    /// The resource that limits the kernels of a gpu-bound window.
     pub limit: Option<Limit>,
     /// Time on the path by group; adds up to the time of the steps of the rank that ends last.
     pub groups: Groups,
@@ -75,27 +75,27 @@ pub struct StepRow {
     pub rank: u32,
     /// Its number, from 1.
     pub step: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Begin of its host interval, in nanoseconds.
     pub host_begin_ns: i64,
     /// End of its host interval.
     pub host_end_ns: i64,
-    /// First start of its work.
+    /// First start of its GPU work.
     pub device_begin_ns: Option<i64>,
-    /// Last end of its work.
+    /// Last end of its GPU work.
     pub device_end_ns: Option<i64>,
-    /// When it begins: the end of the step before.
+    /// Begin: the end of the step before.
     pub begin_ns: i64,
-    /// When it ends.
+    /// End.
     pub end_ns: i64,
-    /// The step time.
+    /// Step time.
     pub duration_ns: i64,
-    /// What is odd about begin or end.
+    /// Peculiarities of its begin or end.
     pub flags: Vec<Flag>,
-    /// The largest group on its path.
+    /// Verdict of the largest group on its path.
     pub verdict: &'static str,
-    /// What limits the kernels of a gpu-bound step.
+    /// The resource that limits the kernels of a gpu-bound step.
     pub limit: Option<Limit>,
     /// Share of the largest group in percent.
     pub share_pct: f64,
@@ -103,17 +103,17 @@ pub struct StepRow {
     pub groups: Groups,
     /// Time on the path by class.
     pub classes: BTreeMap<String, i64>,
-    /// Of its path, time on other ranks.
+    /// Time of its path spent on other ranks.
     pub other_ranks_ns: i64,
-    /// Of its path, time that nothing explains.
+    /// Time of its path that is unexplained.
     pub unexplained_ns: i64,
-    /// Of its path, time behind dependencies that are guessed.
+    /// Time of its path behind guessed dependencies.
     pub guessed_ns: i64,
-    /// The step time with typical latencies alone.
+    /// Step time with typical latencies alone.
     pub model_ns: i64,
 }
 
-/// What a step's path was spent on, by class and name.
+/// Time of a step's path by class and name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PathRow {
@@ -121,11 +121,11 @@ pub struct PathRow {
     pub rank: u32,
     /// Number of the step.
     pub step: u32,
-    /// What it was spent on.
+    /// Class of the time.
     pub class: Class,
     /// The group of the class.
     pub group: Group,
-    /// The kernel, call or function.
+    /// Number of stretches.
     pub name: String,
     /// Time on the path.
     pub path_ns: i64,
@@ -146,7 +146,7 @@ pub struct SegmentRow {
     pub segment: Segment,
 }
 
-/// The step time under a change.
+/// Predicted time of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StepPrediction {
@@ -160,7 +160,7 @@ pub struct StepPrediction {
     pub predicted_ns: i64,
 }
 
-/// The window under a change.
+/// Predicted time of the window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Prediction {
@@ -170,21 +170,21 @@ pub struct Prediction {
     pub recorded_ns: i64,
     /// Predicted time.
     pub predicted_ns: i64,
-    /// What it gains; negative for a loss.
+    /// Predicted gain; negative for a loss.
     pub gain_ns: i64,
-    /// What it gains in percent of the window.
+    /// Predicted gain in percent of the window.
     pub gain_pct: f64,
-    /// The model error as its uncertainty, in percent of the window.
+    /// Uncertainty of the prediction, which is the model error, in percent of the window.
     pub uncertainty_pct: f64,
-    /// How often something was found that the change is about; it touches nothing if that is 0.
+    /// Number of matches of the change; 0 if it affects nothing.
     pub touched: u64,
-    /// What it assumes.
+    /// Assumptions of the prediction.
     pub assumes: Vec<&'static str>,
-    /// By step.
+    /// Predictions by step.
     pub steps: Vec<StepPrediction>,
 }
 
-/// The window if a group took no time.
+/// Prediction for the window without the time of a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LimitRow {
@@ -196,17 +196,17 @@ pub struct LimitRow {
     pub recorded_ns: i64,
     /// Predicted time.
     pub predicted_ns: i64,
-    /// What is gained at most.
+    /// Upper bound of the gain.
     pub gain_ns: i64,
-    /// The same in percent of the window.
+    /// Upper bound of the gain in percent of the window.
     pub gain_pct: f64,
 }
 
-/// The window without one of the largest names on the path.
+/// Prediction for the window without one of the largest names on the path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Opportunity {
-    /// What it is.
+    /// Class of its time.
     pub class: Class,
     /// Its name.
     pub name: String,
@@ -216,42 +216,42 @@ pub struct Opportunity {
     pub change: String,
     /// Predicted time of the window without it.
     pub predicted_ns: i64,
-    /// What is gained at most.
+    /// Upper bound of the gain.
     pub gain_ns: i64,
-    /// The same in percent of the window.
+    /// Upper bound of the gain in percent of the window.
     pub gain_pct: f64,
 }
 
-/// Everything that is said of a window. As JSON its keys are those that the guide documents.
+/// Result of [`analyse`](crate::analyse). The guide documents its JSON keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Analysis {
-    /// By rank.
+    /// Recordings by rank.
     pub recordings: Vec<RecordingRow>,
-    /// Dependencies by kind; those that are guessed as `kind/guess`, `kind/timing`.
+    /// Number of dependencies by kind; guessed ones as `kind/guess`, `kind/timing`.
     pub edges: BTreeMap<String, u64>,
-    /// Dependencies against time, which are left out.
+    /// Number of dependencies that run backward in time, which are dropped.
     pub contradicted: u64,
-    /// Collectives that several ranks share.
+    /// Number of collectives that several ranks share.
     pub collectives: u64,
     /// The error of the model.
     pub replay: ReplayError,
     /// The window.
     pub window: WindowRow,
-    /// Median time from the begin of a step on the host to the next one of its rank; none with one step.
+    /// Median time between the host begins of consecutive steps of a rank; `None` with one step.
     pub period_ns: Option<i64>,
-    /// By rank and number.
+    /// Steps by rank and number.
     pub steps: Vec<StepRow>,
-    /// By rank, step and time on the path.
+    /// Path time by rank, step and time on the path.
     pub path: Vec<PathRow>,
-    /// In ascending time; empty unless asked for.
+    /// Segments in ascending time; empty unless requested.
     pub segments: Vec<SegmentRow>,
-    /// Device operations with slack; empty unless asked for.
+    /// GPU activities with slack; empty unless requested.
     pub ops: Vec<Op>,
-    /// The changes that were asked for.
+    /// Predictions of the requested changes.
     pub what_if: Vec<Prediction>,
-    /// By group.
+    /// Limits by group.
     pub limits: Vec<LimitRow>,
-    /// Most gain first.
+    /// Opportunities, largest gain first.
     pub opportunities: Vec<Opportunity>,
 }

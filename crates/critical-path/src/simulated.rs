@@ -1,4 +1,5 @@
-//! A simulated engine with known truth: predictions are compared with simulating again, slack and replay with brute force.
+//! Tests with a simulated engine whose truth is known: predictions are compared with a second
+//! simulation, slack and replay with brute force.
 
 use std::fmt::Write as _;
 
@@ -16,21 +17,21 @@ const LAUNCH_LATENCY: i64 = 5_000;
 const GAP: i64 = 1_000;
 /// From the end of the work to the end of the call that waits for it.
 const SYNC: i64 = 5_000;
-/// Length of a call that has nothing to wait for.
+/// Length of a synchronizing call that has nothing to wait for.
 const UNWAITED: i64 = 500;
 
-/// One thing that the host does.
+/// One action of the host.
 #[derive(Clone, Copy, Debug)]
 enum Does {
-    /// Runs code: which function, how long.
+    /// Runs code: function, duration.
     Host(u8, i64),
-    /// Launches a kernel: which, how long, on which stream.
+    /// Launches a kernel: kernel, duration, stream.
     Launch(u8, i64, u8),
     /// Waits for all streams.
     Sync,
 }
 
-/// What is changed.
+/// A change of speed.
 #[derive(Clone, Copy, Debug)]
 struct Speed {
     kernel: f64,
@@ -51,7 +52,7 @@ fn times(ns: i64, factor: f64) -> i64 {
     (ns as f64 * factor).round() as i64
 }
 
-/// Simulates steps; returns the trace and when the work of each step ends on each stream.
+/// Simulates steps; returns the trace, and the end of the work of each step on each stream.
 fn simulate(steps: &[Vec<Does>], speed: Speed) -> (String, Vec<[i64; 2]>) {
     const KERNELS: [&str; 3] = [
         "rms_norm_kernel",
@@ -192,7 +193,7 @@ fn does() -> impl Strategy<Value = Does> {
     ]
 }
 
-/// Steps that each launch something on the first stream at their end, by which they end.
+/// Generates steps that each end with a launch on the first stream.
 fn engine() -> impl Strategy<Value = Vec<Vec<Does>>> {
     let step =
         (prop::collection::vec(does(), 1..14), 500_i64..60_000).prop_map(|(mut step, took)| {
@@ -202,7 +203,7 @@ fn engine() -> impl Strategy<Value = Vec<Vec<Does>>> {
     prop::collection::vec(step, 1..6)
 }
 
-/// Times by looking at all paths that lead to a node, with one node held back for some time.
+/// Computes times by visiting all paths that lead to a node, with one node delayed.
 fn by_brute_force(graph: &Graph, node: u32, held: (u32, i64), known: &mut Vec<Option<i64>>) -> i64 {
     if let Some(time) = known[node as usize] {
         return time;
@@ -280,7 +281,7 @@ proptest! {
         let analysis = analyse(&graph, &Options::default()).unwrap();
         let (begin_ns, end_ns) = (analysis.window.begin_ns, analysis.window.end_ns);
         let window = Window { begin_ns, end_ns };
-        // A step that ends before the one before it is hidden behind that.
+        // A step that ends before its predecessor is hidden by it.
         let last = |time: &[i64]| graph.steps(0).iter().map(|step| time[step.node as usize]).max();
         for row in &analysis.limits {
             let effects = Effects::without(&graph, row.group);
@@ -307,7 +308,7 @@ proptest! {
         let truth = ends.iter().map(end).max().unwrap() - 1_000_000;
         let predicted = analysis.what_if[0].predicted_ns;
         let off = (predicted - truth).abs();
-        // What a wait costs that no longer waits is not in the recording.
+        // The recording does not show the cost of a synchronization that no longer waits.
         let syncs = steps.iter().flatten().filter(|does| matches!(does, Does::Sync)).count();
         let unseen = UNWAITED * i64::try_from(syncs).unwrap();
         prop_assert!(off <= (truth / 50).max(unseen), "predicted {} truth {} of {}", predicted, truth, analysis.window.duration_ns);
@@ -321,14 +322,14 @@ proptest! {
         let window = Window { begin_ns: first.begin_ns, end_ns: last.end_ns };
         let slack = graph.slack(window);
         prop_assert!(slack.iter().all(|slack| *slack >= 0));
-        // Nodes that are in the window, so that the end of the window limits them.
+        // Nodes within the window, which its end limits.
         let inside: Vec<u32> = nodes(&graph)
             .filter(|node| graph.time[*node as usize] <= window.end_ns)
             .collect();
         let node = inside[pick.index(inside.len())];
         let late = |by: i64| {
             let mut known = vec![None; graph.time.len()];
-            // What began behind the end of the window may move.
+            // Nodes that began after the end of the window may move.
             nodes(&graph)
                 .filter(|node| graph.time[*node as usize] <= window.end_ns)
                 .map(|end| by_brute_force(&graph, end, (node, by), &mut known))

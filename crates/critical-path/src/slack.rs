@@ -1,4 +1,4 @@
-//! How much later each operation could be.
+//! Computes the slack of each GPU activity.
 
 use serde::Serialize;
 
@@ -7,15 +7,15 @@ use crate::graph::Graph;
 use crate::names::NONE;
 use crate::replay::Window;
 
-/// A device operation with its slack.
+/// A GPU activity with its slack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Op {
     /// Its rank.
     pub rank: u32,
-    /// Number of the step whose work it is; none outside of steps.
+    /// Number of the step that it belongs to; `None` outside of steps.
     pub step: Option<u32>,
-    /// What it is.
+    /// Class of the activity.
     pub class: Class,
     /// Its name.
     pub name: String,
@@ -27,17 +27,17 @@ pub struct Op {
     pub begin_ns: i64,
     /// End.
     pub end_ns: i64,
-    /// How much later it could begin without moving the end of the window.
+    /// Maximum delay of its start that does not move the end of the window.
     pub slack_ns: i64,
 }
 
 impl Graph {
-    /// By node: the slack, in nanoseconds.
+    /// Returns the slack of each node, in nanoseconds.
     pub(crate) fn slack(&self, window: Window) -> Vec<i64> {
-        // The latest time of each node that leaves the end of the window where it is.
+        // `latest` is the latest time of each node that keeps the end of the window.
         let mut latest = vec![i64::MAX; self.time.len()];
         for (node, time) in self.time.iter().enumerate() {
-            // What lies in the window may at most end with it; what lies behind may move.
+            // Nodes in the window may end at its end at the latest; later nodes may move.
             if *time <= window.end_ns {
                 latest[node] = window.end_ns;
             }
@@ -63,7 +63,8 @@ impl Graph {
             .collect()
     }
 
-    /// The device operations that begin in a window, with their slack, by rank and begin. Cost: a pass over all dependencies.
+    /// Returns the GPU activities that start in a window, with their slack, by rank and start.
+    /// Cost: one pass over all dependencies.
     pub fn ops(&self, window: Window) -> Vec<Op> {
         let slack = self.slack(window);
         let mut out = Vec::new();
@@ -95,7 +96,7 @@ impl Graph {
         out
     }
 
-    /// The number of the step that began with this host interval of a part.
+    /// Returns the number of the step with this host interval of a part.
     fn number_of(&self, part: usize, interval: u32) -> Option<u32> {
         let host = self.parts[part].assigned.host.get(interval as usize)?;
         let steps = &self.steps[part];

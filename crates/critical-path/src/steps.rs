@@ -1,4 +1,4 @@
-//! Steps: which time is whose.
+//! Steps: assigns time, calls and GPU work to them.
 
 use serde::Serialize;
 
@@ -8,14 +8,14 @@ use crate::names::{NONE, place};
 use crate::ops::Ops;
 use crate::part::Part;
 
-/// How long the first work of the main stream has to wait on an idle stream for work that is not recorded to be assumed ahead
-/// of it, in nanoseconds.
+/// Minimum wait of the first work of the main stream on an idle stream from which unrecorded work
+/// is assumed ahead of it, in nanoseconds.
 const UNRECORDED_NS: i64 = 1_000_000;
 
-/// A step as the host shows it: a mark of the engine, or a cycle that the caller found.
+/// A step as seen by the host: a mark of the engine, or a cycle that the caller found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mark {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Begin, in nanoseconds of the trace's clock.
     pub begin_ns: i64,
@@ -23,23 +23,24 @@ pub struct Mark {
     pub end_ns: i64,
 }
 
-/// What is odd about a step's begin or end.
+/// A peculiarity of the begin or end of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Flag {
-    /// Earlier work was still running when it began on the host: it begins with the end of that.
+    /// Earlier work was still running when the step began on the host: the step begins when that
+    /// work ends.
     Queued,
-    /// Its first work was submitted before the recording: it begins with that.
+    /// Its first work was submitted before the recording: the step begins with that work.
     Clipped,
-    /// It ended before the step before it, and takes no time.
+    /// It ended before its predecessor, and takes no time.
     Hidden,
-    /// It has no work: it ends with its last call.
+    /// It has no GPU work: it ends with its last call.
     Host,
 }
 
 impl Flag {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -56,24 +57,24 @@ impl Flag {
 pub struct Step {
     /// Its number among the steps of the rank, from 1.
     pub number: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// From the begin of its mark to the begin of the next one.
     pub host_ns: (i64, i64),
-    /// From the first start to the last end of its work.
+    /// From the first start to the last end of its GPU work.
     pub device_ns: Option<(i64, i64)>,
-    /// When it begins: the end of the step before.
+    /// Begin: the end of the step before.
     pub begin_ns: i64,
-    /// When it ends.
+    /// End.
     pub end_ns: i64,
-    /// What is odd about it.
+    /// Peculiarities of its begin or end.
     pub flags: Vec<Flag>,
-    /// The node whose time its end is.
+    /// The node that ends it.
     pub(crate) node: u32,
 }
 
 impl Step {
-    /// The step time.
+    /// Returns the step time.
     pub fn duration_ns(&self) -> i64 {
         self.end_ns.saturating_sub(self.begin_ns)
     }
@@ -82,16 +83,16 @@ impl Step {
 /// The host intervals of the steps of a part, with the step of each operation and call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Assigned {
-    /// Begin, end.
+    /// Begin and end of each interval.
     pub(crate) host: Vec<(i64, i64)>,
     pub(crate) names: Vec<String>,
-    /// By operation.
+    /// Step of each operation.
     pub(crate) of_op: Vec<u32>,
     pub(crate) whole: bool,
 }
 
 impl Assigned {
-    /// The step in whose host interval an instant lies.
+    /// Returns the step whose host interval contains an instant.
     pub(crate) fn at(&self, instant: i64) -> u32 {
         let behind = self.host.partition_point(|host| host.0 <= instant);
         match behind.checked_sub(1) {
@@ -100,7 +101,8 @@ impl Assigned {
         }
     }
 
-    /// Gives calls and work to the steps that `marks` begin; without marks all to one step.
+    /// Assigns calls and work to the steps that `marks` begin; without marks all belong to one
+    /// step.
     pub(crate) fn new(ops: &Ops, calls: &Calls, marks: &[Mark]) -> Self {
         let mut out = Self {
             of_op: vec![NONE; ops.len()],
@@ -129,7 +131,7 @@ impl Assigned {
                 out.of_op[op] = out.at(calls.begin[call as usize]);
             }
         }
-        // Unlinked work between two operations of one step on a stream.
+        // Unlinked work between two operations of one step on a stream belongs to that step.
         for list in &ops.by_stream {
             let mut since: Option<(usize, u32)> = None;
             for (at, &op) in list.iter().enumerate() {
@@ -150,7 +152,7 @@ impl Assigned {
         out
     }
 
-    /// The last call of each step.
+    /// Returns the last call of each step.
     pub(crate) fn last_calls(&self, calls: &Calls) -> Vec<u32> {
         let mut last = vec![NONE; self.host.len()];
         for call in 0..calls.len() {
@@ -164,7 +166,7 @@ impl Assigned {
         last
     }
 
-    /// The last calls of steps without work, by which these end.
+    /// Returns the last calls of steps without GPU work, which end with them.
     pub(crate) fn ending_calls(&self, calls: &Calls) -> Vec<u32> {
         let mut works = vec![false; self.host.len()];
         for step in &self.of_op {
@@ -179,11 +181,11 @@ impl Assigned {
     }
 }
 
-/// The steps of a part; `offset` is the number of its first node.
+/// Returns the steps of a part; `offset` is the number of its first node.
 pub(crate) fn steps(part: &Part, assigned: &Assigned, offset: u32) -> Vec<Step> {
     let count = assigned.host.len();
     let ops = &part.ops;
-    // By step: device interval, last work on the main stream, last work anywhere, its last call.
+    // By step: device interval, last work on the main stream, last work anywhere, last call.
     let mut device: Vec<Option<(i64, i64)>> = vec![None; count];
     let mut last_main = vec![NONE; count];
     let mut last_any = vec![NONE; count];
@@ -252,7 +254,7 @@ pub(crate) fn steps(part: &Part, assigned: &Assigned, offset: u32) -> Vec<Step> 
     out
 }
 
-/// When the first step begins: with its mark, behind earlier work, or with its first work.
+/// Returns when the first step begins: with its mark, after earlier work, or with its first work.
 fn first_begin(part: &Part, assigned: &Assigned, step: usize) -> (i64, Option<Flag>) {
     let ops = &part.ops;
     let mark = assigned.host[step].0;
@@ -278,7 +280,7 @@ fn first_begin(part: &Part, assigned: &Assigned, step: usize) -> (i64, Option<Fl
     if let Some(earlier) = earlier.filter(|earlier| *earlier > mark) {
         return (earlier.min(ops.start[first]), Some(Flag::Queued));
     }
-    // Nothing recorded was ahead of it, and yet it waited: for work that was submitted before the recording.
+    // No recorded work was ahead of it, yet it waited: for work submitted before the recording.
     let waited = part
         .issue(first)
         .map_or(0, |issue| ops.start[first] - issue);

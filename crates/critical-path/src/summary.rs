@@ -1,4 +1,4 @@
-//! What a path was spent on, summed up.
+//! Summarizes the time on a path.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::graph::Graph;
 use crate::path::{Groups, Limits};
 use crate::steps::Step;
 
-/// Class, recording, place of the name, name of ours.
+/// Class, recording, index of the name, name of this crate.
 pub(crate) type NameKey = (Class, usize, u32, Option<&'static str>);
 
-/// What the path of a step, or of several, was spent on.
+/// Time on the path of one or several steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -28,19 +28,19 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The largest group as a verdict.
+    /// Returns the verdict of the largest group.
     pub fn verdict(&self) -> &'static str {
         self.groups
             .largest()
             .map_or(Group::Unknown.verdict(), Group::verdict)
     }
 
-    /// What limits the kernels, where they are the largest group.
+    /// Returns the resource that limits the kernels if the GPU group is the largest.
     pub fn limit(&self) -> Option<Limit> {
         (self.groups.largest() == Some(Group::Gpu)).then(|| self.limits.limit())
     }
 
-    /// Share of the largest group, in percent.
+    /// Returns the share of the largest group, in percent.
     pub fn share_pct(&self) -> f64 {
         let largest = self
             .groups
@@ -61,12 +61,12 @@ impl Summary {
 }
 
 impl Graph {
-    /// What the path of a step was spent on. Cost: its length.
+    /// Summarizes the path of a step. Cost: linear in its length.
     pub fn summary(&self, recording: usize, step: &Step) -> Summary {
         self.summary_by_name(recording, step, &mut FxHashMap::default())
     }
 
-    /// The same, with time and number of stretches by class and name.
+    /// Summarizes the path of a step, with time and number of stretches by class and name.
     pub(crate) fn summary_by_name(
         &self,
         recording: usize,
@@ -103,7 +103,7 @@ impl Graph {
     }
 }
 
-/// A share in percent; 0 of nothing.
+/// Returns a share in percent; 0 if `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
 pub(crate) fn percent(part: i64, whole: i64) -> f64 {
     match whole {

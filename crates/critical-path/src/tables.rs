@@ -1,4 +1,4 @@
-//! Results as tables: wide ones in integer nanoseconds for programs, narrow ones, which fit a terminal, for people.
+//! Results as tables: wide ones in integer nanoseconds for programs, narrow ones for terminals.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use trace_model::kernel::display_names;
 use crate::answer::share;
 use crate::{Analysis, Group};
 
-/// Version of the shape of all tables of this crate.
+/// Schema version of all tables of this crate.
 pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
 fn nanos(name: &'static str, title: &'static str) -> Column {
@@ -19,7 +19,8 @@ fn pct(name: &'static str, title: &'static str) -> Column {
     Column::real(name).unit(Unit::Pct).title(title)
 }
 
-/// Names of device work and host code for text output, distinct where the names are.
+/// Returns short names of GPU activities and host code for text output, distinct where the names
+/// are.
 fn short<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     let shown = display_names(names.iter().copied());
@@ -31,7 +32,7 @@ fn short<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn steps(analysis: &Analysis) -> report::Result<Table> {
     let mut columns = vec![
         Column::uint("rank"),
@@ -96,11 +97,11 @@ pub fn steps(analysis: &Analysis) -> report::Result<Table> {
     Ok(table)
 }
 
-/// Returns the first `rows` steps with what a person looks at first.
+/// Returns the first `rows` steps with the main columns.
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn steps_narrow(analysis: &Analysis, rows: usize) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -136,7 +137,7 @@ pub fn steps_narrow(analysis: &Analysis, rows: usize) -> report::Result<Table> {
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn segments(analysis: &Analysis) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -172,7 +173,7 @@ pub fn segments(analysis: &Analysis) -> report::Result<Table> {
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn segments_narrow(analysis: &Analysis) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -206,7 +207,7 @@ pub fn segments_narrow(analysis: &Analysis) -> report::Result<Table> {
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn ops(analysis: &Analysis) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -241,7 +242,7 @@ pub fn ops(analysis: &Analysis) -> report::Result<Table> {
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn ops_narrow(analysis: &Analysis) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -268,11 +269,11 @@ pub fn ops_narrow(analysis: &Analysis) -> report::Result<Table> {
     Ok(table)
 }
 
-/// Returns the time on the path by group, and what the window would gain without each.
+/// Returns the time on the path by group, and the gain of the window without each group.
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn budget(analysis: &Analysis) -> report::Result<Table> {
     let columns = vec![
         Column::text("group"),
@@ -298,11 +299,11 @@ pub fn budget(analysis: &Analysis) -> report::Result<Table> {
     Ok(table)
 }
 
-/// Returns what each change is predicted to give, with its interval.
+/// Returns the prediction for each change, with its interval.
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn what_if(analysis: &Analysis) -> report::Result<Table> {
     let columns = vec![
         Column::text("change"),
@@ -326,11 +327,11 @@ pub fn what_if(analysis: &Analysis) -> report::Result<Table> {
     Ok(table)
 }
 
-/// Returns what the window would gain without each of the largest names on the path.
+/// Returns the gain of the window without each of the largest names on the path.
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn opportunities(analysis: &Analysis) -> report::Result<Table> {
     let columns = vec![
         Column::text("class"),
@@ -358,7 +359,7 @@ pub fn opportunities(analysis: &Analysis) -> report::Result<Table> {
 ///
 /// # Errors
 ///
-/// When a table refuses a row, which is a defect: rows are as long as the columns.
+/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
 pub fn largest(analysis: &Analysis, rows: usize) -> report::Result<Table> {
     let mut sums: BTreeMap<(String, &str), (i64, u64)> = BTreeMap::new();
     for row in &analysis.path {

@@ -1,4 +1,4 @@
-//! What calls and streams waited for: synchronisation, events, a full launch queue.
+//! Finds what calls and streams waited for: synchronization, events, a full launch queue.
 
 use rustc_hash::FxHashMap;
 use trace_model::kernel::{Activity, TraceIndex};
@@ -9,16 +9,16 @@ use crate::class::{EdgeKind, Evidence};
 use crate::names::{NONE, Waits, place};
 use crate::ops::Ops;
 
-/// A synchronisation of which no record tells what it waited for has to last so long, in nanoseconds.
+/// Minimum length of a synchronization without a record of what it waited for, in nanoseconds.
 const LONG_WAIT_NS: i64 = 10_000;
 
-/// Launches that have to be outstanding for a queue to be full.
+/// Minimum number of outstanding launches of a full queue.
 const FULL: usize = 32;
 
-/// A wait of a stream looks for the launch that waits among so many.
+/// Maximum number of launches searched for the one that a stream wait delays.
 const NEXT_LAUNCHES: usize = 64;
 
-/// The end of a dependency.
+/// An end of a dependency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum At {
     /// Begin of an operation.
@@ -33,7 +33,7 @@ pub(crate) enum At {
     Extra(u32),
 }
 
-/// A dependency between places of one recording.
+/// A dependency between points of one recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tie {
     pub(crate) from: At,
@@ -42,7 +42,7 @@ pub(crate) struct Tie {
     pub(crate) evidence: Evidence,
 }
 
-/// A record of what a call waited for.
+/// A record of the object that a call waited for.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     device: i64,
@@ -52,11 +52,11 @@ struct Record {
     recorded_by: Option<u32>,
 }
 
-/// What calls waited for, found once for a recording.
+/// Waits of calls and streams, found once for a recording.
 pub(crate) struct Waiting<'w> {
     ops: &'w Ops,
     records: FxHashMap<u32, Record>,
-    /// Do records tell which streams waited for events?
+    /// `true` if records show which streams waited for events.
     has_wait_records: bool,
     pub(crate) ties: Vec<Tie>,
     pub(crate) contradicted: u64,
@@ -77,7 +77,7 @@ impl<'w> Waiting<'w> {
 
     fn read(&mut self, index: &TraceIndex<'_>, host: &Host) {
         let trace = index.trace();
-        // Most recordings have none, and few slices are.
+        // Most recordings have no such slices, and few slices are of this kind.
         let vocabulary = index.vocabulary();
         let mut categories = trace.categories();
         if !categories.any(|(_, name)| vocabulary.activity(name, "") == Activity::GpuSync) {
@@ -117,11 +117,12 @@ impl<'w> Waiting<'w> {
             .position(|known| *known == (device, stream))
     }
 
-    /// The last operation of a stream that was submitted before an instant; of unlinked ones the last that had begun by `begun`.
+    /// Returns the last operation of a stream that was submitted before an instant; for unlinked
+    /// operations, the last that had begun by `begun`.
     fn last_before(&self, calls: &Calls, stream: usize, at: i64, begun: i64) -> Option<u32> {
         let list = self.ops.by_stream.get(stream)?;
         let upper = list.partition_point(|&op| self.ops.start[op as usize] <= begun);
-        // Submitted before the instant, it may have begun long after it.
+        // Work submitted before the instant may have begun long after it.
         let later = list[upper..].iter().take_while(|&&op| {
             let call = self.ops.call[op as usize];
             call != NONE && calls.begin[call as usize] < at
@@ -141,7 +142,7 @@ impl<'w> Waiting<'w> {
             .copied()
     }
 
-    /// What synchronising calls waited for.
+    /// Finds the work that synchronizing calls waited for.
     pub(crate) fn synchronisations(&mut self, calls: &mut Calls, thread_ops: &ThreadOps) {
         for c in 0..calls.len() {
             let (begin, end) = (calls.begin[c], calls.end[c]);
@@ -206,7 +207,7 @@ impl<'w> Waiting<'w> {
         }
     }
 
-    /// The copy between host and device that a call waited for.
+    /// Returns the memcpy between host and device that a call waited for.
     fn own_copy(&self, calls: &Calls, call: usize) -> Option<u32> {
         let first = calls.first_op[call] as usize;
         let stream = self.ops.stream.get(first).copied()? as usize;
@@ -221,7 +222,7 @@ impl<'w> Waiting<'w> {
             .or(Some(place(first)))
     }
 
-    /// Of the work that was submitted before a call and ended in it, what ended last.
+    /// Returns the last work to end within a call, of that submitted before the call.
     fn last_ended_in(&self, calls: &Calls, begin: i64, end: i64) -> Option<u32> {
         let of_stream = |list: &Vec<u32>| {
             let upper = list.partition_point(|&op| self.ops.start[op as usize] <= end);
@@ -255,7 +256,8 @@ impl<'w> Waiting<'w> {
         });
     }
 
-    /// Streams that waited for events: by records, else by the order in which a thread submitted.
+    /// Finds streams that waited for events: from records, else from the order in which a thread
+    /// submitted.
     pub(crate) fn events(&mut self, host: &Host, thread_ops: &ThreadOps) {
         let calls = &host.calls;
         for (t, thread) in host.threads.iter().enumerate() {
@@ -290,7 +292,8 @@ impl<'w> Waiting<'w> {
         let Some(from) = self.last_before(calls, source, at, at) else {
             return;
         };
-        // The next work of the waiting stream that was submitted behind the wait.
+        // The dependency leads to the next work of the waiting stream that was submitted after the
+        // wait.
         let list = &self.ops.by_stream[target];
         let after = self.ops.end[from as usize].min(calls.end[call]);
         let lower = list.partition_point(|&op| self.ops.start[op as usize] < after);
@@ -303,8 +306,9 @@ impl<'w> Waiting<'w> {
         }
     }
 
-    /// What a thread launches next waits: behind a recorded event on another stream than the work before that, else behind
-    /// the last work that was submitted to another stream than its own.
+    /// Guesses the wait of the next work that a thread launches: for a recorded event on another
+    /// stream than the work before, else for the last work that was submitted to another stream
+    /// than its own.
     fn guessed_wait(
         &mut self,
         thread_ops: &ThreadOps,
@@ -353,7 +357,7 @@ impl<'w> Waiting<'w> {
         });
     }
 
-    /// Launch calls that waited for room in the queue.
+    /// Finds launch API calls that waited for room in the queue.
     pub(crate) fn full_queues(&mut self, calls: &mut Calls) {
         let mut devices: Vec<i64> = self.ops.streams.iter().map(|s| s.0).collect();
         devices.sort_unstable();
@@ -436,17 +440,17 @@ fn text<'t>(column: &ArgColumn, slice: Slice<'t>) -> Option<&'t str> {
     column.get(slice).and_then(ArgValue::as_str)
 }
 
-/// By thread: what it submitted, in order of the calls: begin of the call, operation.
+/// Work submitted by each thread, in order of the calls: begin of the call, operation.
 pub(crate) struct ThreadOps {
     pub(crate) of: Vec<Vec<(i64, u32)>>,
-    /// Those of all threads.
+    /// Work submitted by all threads.
     all: Vec<(i64, u32)>,
 }
 
 impl ThreadOps {
     pub(crate) fn new(host: &Host, ops: &Ops) -> Self {
         let mut of = vec![Vec::new(); host.threads.len()];
-        // The first of each call and stream.
+        // Only the first operation of each call and stream counts.
         let mut seen: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
         for op in 0..ops.len() {
             let call = ops.call[op];
@@ -468,7 +472,7 @@ impl ThreadOps {
         Self { of, all }
     }
 
-    /// The last operation that the thread of a call submitted before it.
+    /// Returns the last operation that the thread of a call submitted before it.
     fn last_before(&self, calls: &Calls, call: usize) -> Option<u32> {
         let list = self.of.get(calls.thread[call] as usize)?;
         let before = list.partition_point(|entry| entry.0 < calls.begin[call]);

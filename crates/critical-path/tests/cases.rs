@@ -1,4 +1,4 @@
-//! The hand-made traces with their answers, every file of them.
+//! Checks every file of the hand-made traces against its expected answers.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 

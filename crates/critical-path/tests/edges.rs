@@ -1,4 +1,4 @@
-//! Thin, odd and contradictory recordings.
+//! Tests of sparse, odd and contradictory recordings.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -47,7 +47,8 @@ fn kernel(args: &str, stream: i64, ts: f64, dur: f64) -> Row<'_> {
     ("kernel", "rms_norm_kernel", (0, stream), ts, dur, args)
 }
 
-/// Every step is covered exactly, and a replay without a change is the identity.
+/// Checks that the path covers every step exactly, and that a replay without a change is the
+/// identity.
 fn check(graph: &Graph) {
     for step in graph.steps(0) {
         let path: Vec<Segment> = graph.path(0, step);
@@ -327,7 +328,7 @@ const CATEGORIES: &[(&str, &[&str])] = &[
     ("overhead", &["Instrumentation"]),
 ];
 
-/// Slices without any sense.
+/// Generates slices without any structure.
 fn noise() -> impl Strategy<Value = Vec<String>> {
     let one = (
         (0..CATEGORIES.len(), any::<prop::sample::Index>()),
@@ -378,7 +379,7 @@ proptest! {
             for row in &analysis.steps {
                 prop_assert_eq!(row.groups.total(), row.duration_ns);
             }
-            // Less of anything never takes longer.
+            // A reduction never makes the window longer.
             for row in &analysis.what_if {
                 if row.change != "graph" && row.change != "async" {
                     prop_assert!(row.gain_ns >= 0, "{}: {}", row.change, row.gain_ns);

@@ -1,4 +1,4 @@
-//! Public recordings, compared with what a prototype of the rules said of them.
+//! Compares the analysis of public recordings with the results of a prototype of the rules.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use support::graph;
 
-/// Where a trace is.
+/// Returns the path of a trace.
 fn path_of(name: &str) -> std::path::PathBuf {
     let other = match name {
         "h100_bert" => "h100_gaunernst_bert-small-uncased",
@@ -29,14 +29,16 @@ fn path_of(name: &str) -> std::path::PathBuf {
         .unwrap_or_else(|| panic!("no trace {name}"))
 }
 
-/// How far a gain or a share may be from the prototype's, in percent of the window.
+/// Maximum difference of a gain or a share from the prototype's, in percent of the window.
 const CLOSE: f64 = 1.0;
 
-/// Where we differ on purpose, by trace and what: how far, in percent of the window.
+/// Intended differences, by trace and label: their size, in percent of the window.
 ///
-/// The prototype leaves time unexplained that the record shows as calls (`cudaMalloc`, `cudaFree`) or as a thread outside of
-/// any slice; counted there, it is host time. Its chain of kernels that one graph launch replaces waits for work that we do
-/// not find waited for. Its classes of kernels are not those of `trace-model`. A hand-over between threads is no host code that could be faster.
+/// The prototype leaves time unexplained that the record shows as calls (`cudaMalloc`, `cudaFree`)
+/// or as a thread outside of any slice; this crate counts it as host time. The prototype's chain of
+/// kernels that one graph launch replaces waits for work for which this crate finds no wait. Its
+/// classes of kernels are not those of `trace-model`. A handover between threads is not host code
+/// that could be faster.
 const DIFFERENT: &[(&str, &str, f64)] = &[
     ("amd_minitoy", "host", 1.3),
     ("hta_alexnet", "host", 1.4),
@@ -131,7 +133,7 @@ fn compare(expect: &Value, wrong: &mut Vec<String>) {
             let share = |ns: i64| ns as f64 * 100.0 / window;
             let label = format!("group {}", group.name());
             close(group.name(), label.clone(), share(got), share(want));
-            // Where the graph rests on recorded facts alone.
+            // The graph rests on recorded facts alone.
             if is_plain && got != want {
                 close("", label, 100.0, 0.0);
             }

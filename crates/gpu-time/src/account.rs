@@ -1,4 +1,5 @@
-//! The account of time: busy, idle, computation, communication, copying, and what of it is exposed.
+//! GPU time breakdown: busy, idle, computation, communication and memcpy time, and the exposed
+//! parts.
 
 use serde::Serialize;
 use trace_model::TimeRange;
@@ -7,102 +8,102 @@ use trace_model::interval::{Interval, IntervalSet};
 use crate::rules::{Role, Roles, Rules};
 use crate::work::{GpuEvent, GpuWork, WorkKind};
 
-/// A gap this long is a large one.
+/// Minimum length of a large gap, in nanoseconds.
 pub const LARGE_GAP_NS: i64 = 10_000;
 
-/// Where time went. Every time is the measure of a union of half-open intervals over all streams
-/// and devices of the account, in integer nanoseconds.
+/// Breakdown of GPU time. Every time is the measure of a union of half-open intervals over all
+/// streams and devices of the breakdown, in integer nanoseconds.
 ///
 /// `comp + exposed_comm + exposed_memcpy + exposed_other + idle == span`, exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GpuTime {
-    /// Kernels, copies and fills.
+    /// Number of kernels, memcpys and memsets.
     pub gpu_events: u64,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: u64,
-    /// Copies.
+    /// Number of memcpys.
     pub memcpy: u64,
-    /// Fills.
+    /// Number of memsets.
     pub memset: u64,
-    /// Kernels that are communication.
+    /// Number of communication kernels.
     pub comm_kernels: u64,
-    /// First start; 0 without any.
+    /// First start; 0 without GPU activity.
     pub start_ns: i64,
-    /// From the first start to the last end, or the length of the window.
+    /// Time from the first start to the last end, or the length of the window.
     pub span_ns: i64,
-    /// Something ran.
+    /// Time in which anything ran.
     pub busy_ns: i64,
-    /// Nothing ran.
+    /// Time in which nothing ran.
     pub idle_ns: i64,
-    /// Computation ran: kernels that are no communication, and fills.
+    /// Time in which computation ran: kernels other than communication, and memsets.
     pub comp_ns: i64,
-    /// Communication ran.
+    /// Time in which communication ran.
     pub comm_ns: i64,
-    /// A copy ran.
+    /// Time in which a memcpy ran.
     pub memcpy_ns: i64,
-    /// Communication ran and no computation.
+    /// Time in which communication ran without computation.
     pub exposed_comm_ns: i64,
-    /// A copy ran, and neither computation nor communication.
+    /// Time in which a memcpy ran without computation and communication.
     pub exposed_memcpy_ns: i64,
-    /// Something ran that is none of the three; 0 but for [`Rules::Hta`].
+    /// Time in which only GPU activity outside the three classes ran; 0 except with [`Rules::Hta`].
     pub exposed_other_ns: i64,
-    /// Computation by kernels ran: as `comp_ns`, without fills and without kernels named `Memcpy*`
-    /// or `Memset*`.
+    /// Time in which computation kernels ran: `comp_ns` without memsets and without kernels named
+    /// `Memcpy*` or `Memset*`.
     pub kernel_comp_ns: i64,
-    /// Communication and computation by kernels ran at once.
+    /// Time in which communication and computation kernels ran at once.
     pub overlap_ns: i64,
-    /// Gaps of 10 µs or more between stretches of work.
+    /// Number of gaps of 10 µs or more between GPU activities.
     pub gaps_ge_10us: u64,
     /// Idle time in shorter gaps.
     pub micro_idle_ns: i64,
     /// Idle time in gaps of 10 µs or more.
     pub macro_idle_ns: i64,
-    /// Kernels, copies and fills shorter than 1 µs.
+    /// Number of kernels, memcpys and memsets shorter than 1 µs.
     pub subus_gpu_events: u64,
-    /// Those that take no time; they count and cover nothing.
+    /// Number of GPU activities of zero length; they count and cover no time.
     pub zero_ns_events: u64,
-    /// Sum of all durations: above `busy_ns` by what ran at the same time.
+    /// Sum of all durations; exceeds `busy_ns` by the time that ran concurrently.
     pub total_dur_ns: i64,
 }
 
 impl GpuTime {
-    /// Share of communication during which computation by kernels ran, in percent; none without
-    /// communication.
+    /// Returns the share of communication time in which computation kernels ran, in percent; `None`
+    /// without communication.
     pub fn comm_comp_overlap_pct(&self) -> Option<f64> {
         percent(self.overlap_ns, self.comm_ns)
     }
 
-    /// Busy time that is not computation by kernels.
+    /// Returns the busy time in which no computation kernel ran.
     pub fn noncompute_ns(&self) -> i64 {
         self.busy_ns.saturating_sub(self.kernel_comp_ns)
     }
 }
 
-/// `part` of `whole` in percent; none of nothing.
+/// Returns `part` of `whole` in percent; `None` unless `whole` is positive.
 #[expect(clippy::cast_precision_loss, reason = "percentages are ratios")]
 pub fn percent(part: i64, whole: i64) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// The unions an account is made of.
+/// Interval unions from which a breakdown is computed.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Unions {
-    /// All work.
+    /// All GPU activity.
     pub busy: IntervalSet,
     /// Computation.
     pub comp: IntervalSet,
-    /// Computation by kernels.
+    /// Computation kernels.
     pub kernel_comp: IntervalSet,
     /// Communication.
     pub comm: IntervalSet,
-    /// Copies.
+    /// Memcpys.
     pub memcpy: IntervalSet,
 }
 
-/// Adds up work piece by piece. Cost: none to speak of when work comes in order of start; memory
-/// follows the unions.
+/// Accumulates a breakdown one GPU activity at a time. Amortized O(1) per activity if starts are
+/// non-decreasing; memory is proportional to the unions.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     time: GpuTime,
@@ -112,12 +113,13 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account of everything.
+    /// Creates a breakdown of all time.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An account of what lies in `window`: work is cut at its ends, and its length is the span.
+    /// Creates a breakdown of `window`: GPU activity is cut at its ends, and its length is the
+    /// span.
     pub fn within(window: TimeRange) -> Self {
         Self {
             window: Some((window.start.nanos(), window.end.nanos())),
@@ -125,7 +127,7 @@ impl Account {
         }
     }
 
-    /// Adds work; returns whether any of it lies in the window.
+    /// Adds a GPU activity. Returns `true` if any of it lies in the window.
     pub fn add(&mut self, kind: WorkKind, role: Role, (start, end): Interval) -> bool {
         let (mut from, mut to) = (start, end.max(start));
         if let Some((first, last)) = self.window {
@@ -170,12 +172,12 @@ impl Account {
         true
     }
 
-    /// The unions so far.
+    /// Returns the unions so far.
     pub fn unions(&self) -> &Unions {
         &self.unions
     }
 
-    /// The account. Cost: a pass over the unions.
+    /// Returns the breakdown. Cost: one pass over the unions.
     pub fn finish(&self) -> GpuTime {
         let Unions {
             busy,
@@ -221,7 +223,7 @@ fn gap(time: &mut GpuTime, from: i64, to: i64) {
     }
 }
 
-/// The account of `events`, of all of the time or of a window.
+/// Returns the breakdown of `events`, over all time or in a window.
 pub fn account<'e>(
     roles: &mut Roles<'_, '_>,
     events: impl IntoIterator<Item = &'e GpuEvent>,
@@ -235,9 +237,9 @@ pub fn account<'e>(
     account.finish()
 }
 
-/// The account of a whole trace by `rules`, [`Rules::Hta`]'s window apart.
+/// Returns the breakdown of a whole trace by `rules`, except for the step window of [`Rules::Hta`].
 ///
-/// Cost: a pass over the device work.
+/// Cost: one pass over the GPU activities.
 pub fn gpu_time(work: &GpuWork<'_>, rules: Rules) -> GpuTime {
     account(&mut Roles::new(work, rules), work.events(), None)
 }

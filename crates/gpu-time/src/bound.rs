@@ -1,14 +1,15 @@
-//! What bounds a GPU that idles: one decision for all commands, from the causes of its idle time.
+//! Decides what bounds an idle GPU from the causes of its idle time; all commands share this
+//! decision.
 
 use serde::Serialize;
 
 use crate::account::percent;
 use crate::idle::{Idle, IdleCause, IdleScope, IdleTime};
 
-/// Share of the span, in percent, from which on idle time bounds the work.
+/// Minimum share of idle time in the span that bounds the work, in percent.
 pub const IDLE_MUCH_PCT: f64 = 20.0;
 
-/// What bounds a GPU that idles.
+/// The bound of an idle GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -19,9 +20,11 @@ pub enum IdleBound {
     Host,
     /// Most idle time is [`IdleCause::Synchronisation`]: the host launched nothing, as it waited for the GPU.
     Synchronisation,
-    /// Most idle time is [`IdleCause::LaunchCall`] or [`IdleCause::LaunchLatency`]: the price of launches.
+    /// Most idle time is [`IdleCause::LaunchCall`] or [`IdleCause::LaunchLatency`]: launch
+    /// overhead.
     Launch,
-    /// Most idle time is that of [`IdleBound::Host`], [`IdleBound::Synchronisation`] and [`IdleBound::Launch`] together, and of none alone.
+    /// Most idle time is that of [`IdleBound::Host`], [`IdleBound::Synchronisation`] and
+    /// [`IdleBound::Launch`] together, but of none of them alone.
     HostAndLaunch,
     /// Most idle time is [`IdleCause::KernelWait`]: gaps between queued work.
     Gaps,
@@ -34,7 +37,7 @@ pub enum IdleBound {
 }
 
 impl IdleBound {
-    /// Causes of idle time that are one bound, in the order in which they are tried.
+    /// Causes of idle time of each bound, in the order in which bounds are tried.
     const CAUSES: [(Self, &[IdleCause]); 7] = [
         (Self::Host, &[IdleCause::HostWait]),
         (Self::Synchronisation, &[IdleCause::Synchronisation]),
@@ -56,12 +59,13 @@ impl IdleBound {
         (Self::Unknown, &[IdleCause::Other]),
     ];
 
-    /// Returns `true` if the price of launches is most of the idle time, or a part of what the host makes the GPU idle.
+    /// Returns `true` if launch overhead is most of the idle time, or part of the idle time that
+    /// the host causes.
     pub fn is_launch(self) -> bool {
         matches!(self, Self::Launch | Self::HostAndLaunch)
     }
 
-    /// Returns the bound in words, as the start of a sentence.
+    /// Returns the bound as text, to start a sentence.
     pub fn words(self) -> &'static str {
         match self {
             Self::NotIdle => "Not bound by idle time",
@@ -77,20 +81,21 @@ impl IdleBound {
     }
 }
 
-/// Idle time of one or several parts of a trace, and what it comes to.
+/// Idle time of one or several parts of a trace, with the resulting bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IdleVerdict {
-    /// Length of the parts together.
+    /// Total length of the parts.
     pub span_ns: i64,
     /// Time in which no device ran anything, by cause.
     pub time: IdleTime,
-    /// What bounds the GPU.
+    /// The bound of the GPU.
     pub bound: IdleBound,
 }
 
 impl IdleVerdict {
-    /// Judges parts of one trace together, each by the time in which none of its devices ran anything. Cost: one pass.
+    /// Combines parts of one trace; each contributes the time in which none of its devices ran
+    /// anything. Cost: one pass.
     pub fn of<'i>(parts: impl IntoIterator<Item = &'i Idle>) -> Self {
         let (mut span_ns, mut time) = (0_i64, IdleTime::default());
         for part in parts {

@@ -1,4 +1,4 @@
-//! What stands behind an account: what was counted, what is missing, how far it could move.
+//! Caveats of a GPU time breakdown: coverage, missing events, error bounds.
 
 use report::human;
 use trace_model::{IssueKind, Severity};
@@ -8,8 +8,8 @@ use crate::note::Note;
 use crate::rules::{Roles, Rules};
 use crate::work::{GpuEvent, GpuWork, Selection, WorkKind};
 
-/// The largest step that all starts and durations of `events` are multiples of, relative to the
-/// first: what the clock of the recording resolved. None of fewer than two events.
+/// Returns the timestamp resolution: the largest step of which all durations of `events` and all
+/// starts relative to the first are multiples. `None` for fewer than two events.
 pub fn granularity_ns(events: &[GpuEvent]) -> Option<u64> {
     let first = events.first()?.start_ns;
     let mut step = 0;
@@ -32,8 +32,8 @@ fn shown(ns: i64) -> String {
     human::duration(ns as f64)
 }
 
-/// Remarks on the account of a whole trace. Cost: a look-up of the launch of each piece of work, and
-/// the account of those that have one.
+/// Returns the caveats of the breakdown of a whole trace. Cost: a look-up of the launch of each GPU
+/// activity, and the breakdown of the activities that have one.
 pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTime) -> Vec<Note> {
     let mut notes = vec![Note::new(
         "rules",
@@ -125,7 +125,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
             .saturating_sub(1)
             .saturating_mul(edges)
             .min(time.span_ns);
-        // A bound that is above what it bounds says nothing.
+        // An error bound close to the value itself is of no use.
         let is_useful = most < time.idle_ns.max(time.busy_ns) / 10;
         let text = match step {
             1 => "the clock counts nanoseconds: nothing is rounded".to_owned(),
@@ -167,7 +167,8 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
     notes
 }
 
-/// Kernels that are communication by [`Rules::Extended`] but not by `rules`, and their time.
+/// Returns the number and time of kernels that are communication by [`Rules::Extended`] but not by
+/// `rules`.
 fn unseen_collectives(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent]) -> (u64, i64) {
     use crate::rules::Role::Communication;
     let (mut by_rules, mut extended) = (Roles::new(work, rules), Roles::new(work, Rules::Extended));

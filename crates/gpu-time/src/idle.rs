@@ -1,4 +1,4 @@
-//! Idle time and what the device was waiting for.
+//! Idle time and its causes.
 
 use std::collections::BTreeMap;
 
@@ -11,34 +11,34 @@ use trace_model::{DeviceId, StreamId, ThreadId, TimeRange, Timestamp};
 use crate::split::{Split, StepRule};
 use crate::work::{GpuEvent, GpuWork};
 
-/// The longest time from a launch call to the start of its work, or between two pieces of queued
-/// work, that the way to the device explains: several times what drivers need, in nanoseconds.
+/// Maximum time from a launch API call to the start of its work, or between two queued activities,
+/// that submission to the device explains: several times what drivers need, in nanoseconds.
 pub const PLAUSIBLE_LATENCY_NS: i64 = 50_000;
 
-/// What a stretch of idle time was spent on, judged by the work that ends the gap and the call that
-/// launched it. Every nanosecond of a gap has one cause.
+/// Cause of idle time, derived from the activity that ends the gap and the call that launched it.
+/// Every nanosecond of a gap has one cause.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum IdleCause {
-    /// The call was not made yet.
+    /// The launch API call had not been made yet.
     HostWait,
-    /// The call was not made yet, and its thread was waiting for the device: in a synchronisation or
-    /// a blocking copy.
+    /// The launch API call had not been made yet, and its thread was waiting for the device: in a
+    /// synchronization or a blocking memcpy.
     Synchronisation,
-    /// The launch API call was running: the time of the call itself, and in long ones the driver:
-    /// lazy loading of modules, compilation, allocation.
+    /// The launch API call was running: the call itself and, in long ones, the driver, for example
+    /// lazy loading of modules, compilation or allocation.
     LaunchCall,
-    /// The call had returned after the device ran dry, and the work began at most
-    /// [`PLAUSIBLE_LATENCY_NS`] later: the way to the device.
+    /// The call returned after the device ran dry, and the work began at most
+    /// [`PLAUSIBLE_LATENCY_NS`] later: submission to the device.
     LaunchLatency,
-    /// The call had returned before the device ran dry, and the work began at most
-    /// [`PLAUSIBLE_LATENCY_NS`] after that: the gap between two pieces of queued work.
+    /// The call returned before the device ran dry, and the work began at most
+    /// [`PLAUSIBLE_LATENCY_NS`] after that: the gap between two queued activities.
     KernelWait,
-    /// The work was submitted and did not begin for longer than [`PLAUSIBLE_LATENCY_NS`]: its stream
-    /// was blocked, by an event of another stream or by activity that is not recorded.
+    /// The work was submitted and did not begin for longer than [`PLAUSIBLE_LATENCY_NS`]: its
+    /// stream was blocked, by an event of another stream or by activity that is not recorded.
     Blocked,
-    /// The call is not in the trace, or no work follows.
+    /// The call is not in the trace, or no activity follows.
     Other,
 }
 
@@ -54,7 +54,7 @@ impl IdleCause {
         Self::Other,
     ];
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::HostWait => "host_wait",
@@ -67,7 +67,7 @@ impl IdleCause {
         }
     }
 
-    /// What the device was waiting for, in words.
+    /// Returns a description of what the device was waiting for.
     pub fn explanation(self) -> &'static str {
         match self {
             Self::HostWait => "the host launched nothing (CPU-bound)",
@@ -85,9 +85,9 @@ impl IdleCause {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IdleTime {
-    /// How many gaps.
+    /// Number of gaps.
     pub gaps: u64,
-    /// All of it.
+    /// Total idle time.
     pub idle_ns: i64,
     /// See [`IdleCause::HostWait`].
     pub host_wait_ns: i64,
@@ -106,7 +106,7 @@ pub struct IdleTime {
 }
 
 impl IdleTime {
-    /// The time of one cause.
+    /// Returns the time of one cause.
     pub fn of(&self, cause: IdleCause) -> i64 {
         match cause {
             IdleCause::HostWait => self.host_wait_ns,
@@ -132,21 +132,21 @@ impl IdleTime {
     }
 }
 
-/// Whose idle time.
+/// Scope of idle time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum IdleScope {
-    /// No device did anything.
+    /// No device ran anything.
     Trace,
-    /// No stream of the device did anything.
+    /// No stream of the device ran anything.
     Device,
-    /// The stream did nothing.
+    /// The stream ran nothing.
     Stream,
 }
 
 impl IdleScope {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Trace => "trace",
@@ -156,21 +156,21 @@ impl IdleScope {
     }
 }
 
-/// The idle time of one stream, one device or the trace, between its first work and its last.
+/// Idle time of one stream, one device or the trace, between its first activity and its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IdleRow {
-    /// Whose.
+    /// Scope of the row.
     pub scope: IdleScope,
-    /// The device, but for the trace.
+    /// The device; `None` for the trace.
     pub device: Option<DeviceId>,
-    /// The stream, for streams.
+    /// The stream; `None` unless the scope is a stream.
     pub stream: Option<StreamId>,
-    /// From the first start to the last end, or the length of the window.
+    /// Time from the first start to the last end, or the length of the window.
     pub span_ns: i64,
-    /// Something ran.
+    /// Time in which anything ran.
     pub busy_ns: i64,
-    /// The rest, by cause.
+    /// Idle time, by cause.
     pub time: IdleTime,
 }
 
@@ -178,26 +178,26 @@ pub struct IdleRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Gap {
-    /// When it starts.
+    /// Start.
     pub start_ns: i64,
-    /// When it ends.
+    /// End.
     pub end_ns: i64,
-    /// The device of the work that ends it; if none does, of the work before.
+    /// Device of the activity that ends the gap; if there is none, of the activity before.
     pub device: DeviceId,
-    /// The stream of that work.
+    /// Stream of that activity.
     pub stream: StreamId,
     /// Its causes.
     pub time: IdleTime,
-    /// The work that ran last before it; empty if none did.
+    /// Name of the activity that ran last before it; empty if none did.
     pub before: String,
-    /// The work that ends it; empty if none does.
+    /// Name of the activity that ends it; empty if none does.
     pub after: String,
-    /// The call that launched that work.
+    /// Name of the call that launched that activity.
     pub call: Option<String>,
 }
 
 impl Gap {
-    /// The cause of most of it.
+    /// Returns the cause of most of the gap.
     pub fn cause(&self) -> IdleCause {
         let most = |a: IdleCause, b: IdleCause| {
             if self.time.of(b) > self.time.of(a) {
@@ -210,7 +210,7 @@ impl Gap {
     }
 }
 
-/// Idle time of the trace, of each device and of each stream, and the longest gaps.
+/// Idle time of the trace, each device and each stream, with the longest gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Idle {
@@ -218,14 +218,14 @@ pub struct Idle {
     pub rows: Vec<IdleRow>,
     /// The longest gaps in which no device did anything, longest first.
     pub gaps: Vec<Gap>,
-    /// The start of the first work of the trace; 0 without any.
+    /// Start of the first GPU activity of the trace; 0 without any.
     pub start_ns: i64,
-    /// Gaps of the trace that end with work that starts before its call does: the clocks of host and
-    /// device disagree.
+    /// Number of gaps of the trace whose ending activity starts before its launch API call does:
+    /// the clocks of host and device disagree.
     pub skewed: u64,
 }
 
-/// Calls by which a thread waits for the device.
+/// Calls in which a thread waits for the device.
 struct Waits {
     by_thread: FxHashMap<Option<ThreadId>, IntervalSet>,
 }
@@ -251,12 +251,12 @@ impl Waits {
     }
 }
 
-/// A stretch without work on one line: after which work, before which.
+/// A gap in the activity of one scope, with the activities before and after it.
 #[derive(Clone, Copy)]
 struct RawGap<'e> {
-    /// None before the first work.
+    /// `None` before the first activity.
     before: Option<&'e GpuEvent>,
-    /// None after the last work.
+    /// `None` after the last activity.
     after: Option<&'e GpuEvent>,
 }
 
@@ -269,8 +269,7 @@ impl RawGap<'_> {
     }
 }
 
-/// The work of one scope as what it leaves free: the complement of it, from the beginning of time
-/// to its end.
+/// Gaps of one scope: the complement of its activity, from the beginning of time to its end.
 #[derive(Default)]
 struct Line<'e> {
     first: Option<&'e GpuEvent>,
@@ -295,12 +294,12 @@ impl<'e> Line<'e> {
         }
     }
 
-    /// From the first start to the last end.
+    /// Returns the time from the first start to the last end.
     fn span(&self) -> Option<Interval> {
         Some((self.first?.start_ns, self.latest?.end_ns))
     }
 
-    /// The gaps that touch `within`, in ascending time.
+    /// Returns the gaps that touch the interval, in ascending time.
     fn gaps_in(&self, (start, end): Interval) -> impl Iterator<Item = RawGap<'e>> {
         let tail = self.latest.map(|latest| RawGap {
             before: Some(latest),
@@ -337,37 +336,38 @@ impl<'e> Lines<'e> {
     }
 }
 
-/// Attributes the idle time of `work`; keeps the `longest` gaps.
+/// Attributes the idle time of `work` to its causes; keeps the `longest` gaps.
 ///
-/// Cost: a pass over the device work, and a look-up of the call for each gap.
+/// Cost: one pass over the GPU activities, and a look-up of the call for each gap.
 pub fn idle(work: &GpuWork<'_>, longest: usize) -> Idle {
     let lines = Lines::of(work.events());
     measured(work, &Waits::new(work), &lines, None, longest)
 }
 
-/// The idle time of a part.
+/// Idle time of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IdlePart {
-    /// The step, by number, for splits by step; `None` in these for work of no step.
+    /// Number of the step, for splits by step; `None` for activity outside of all steps.
     pub step: Option<usize>,
     /// Its idle time.
     pub idle: Idle,
 }
 
-/// As [`idle()`], of the parts that `how` names; of each the `longest` gaps. Places are told apart
-/// anyway.
+/// Attributes idle time as [`idle()`] does, for the parts that `how` selects, keeping the `longest`
+/// gaps of each. Rows are always split by device and stream.
 ///
-/// * A window, and a step by [`StepRule::Time`], is a stretch of time: gaps are cut at its ends, its
-///   length is the span, and time before the first work and after the last is idle too. The cause
-///   of an instant does not depend on where a window begins. Streams without work in it are left out.
-/// * A step by [`StepRule::Launch`] is the work that was launched in it: its gaps lie between its
-///   first work and its last, and whatever else ran in them is not looked at. Work of no step makes
-///   a part of its own.
+/// * A window, and a step by [`StepRule::Time`], is a stretch of time: gaps are cut at its ends,
+///   its length is the span, and time before the first activity and after the last is idle too. The
+///   cause of an instant does not depend on where a window begins. Streams without activity in it
+///   are left out.
+/// * A step by [`StepRule::Launch`] is the activity launched in it: its gaps lie between its first
+///   activity and its last, and other activity in them is ignored. Activity outside of all steps
+///   forms a part of its own.
 ///
-/// So the idle time of a part is that of [`split()`](crate::split()) for the same part.
+/// The idle time of a part therefore equals that of [`split()`](crate::split()) for the same part.
 ///
-/// Cost: as of [`idle()`], and for each part a look-up of the gaps that it touches.
+/// Cost: as [`idle()`], plus for each part a look-up of the gaps that it touches.
 pub fn idle_parts(work: &GpuWork<'_>, how: &Split, longest: usize) -> Vec<IdlePart> {
     let waits = Waits::new(work);
     let of = |step, lines: &Lines<'_>, window| IdlePart {
@@ -406,7 +406,7 @@ pub fn idle_parts(work: &GpuWork<'_>, how: &Split, longest: usize) -> Vec<IdlePa
         .collect()
 }
 
-/// The idle time of `lines`, each between its first work and its last, or all in `window`.
+/// Returns the idle time of `lines`, each between its first activity and its last, or in `window`.
 fn measured(
     work: &GpuWork<'_>,
     waits: &Waits,
@@ -433,7 +433,7 @@ fn measured(
         judged.push((at, time, gap));
     }
     if lines.all.first.is_none() {
-        // Nothing ran at all, so that nothing ends the gap.
+        // Nothing ran, so that no activity ends the gap.
         let idle_ns = span.1.saturating_sub(span.0);
         total = IdleTime {
             gaps: u64::from(idle_ns > 0),
@@ -506,14 +506,14 @@ fn row(
         device,
         stream,
         span_ns,
-        // Gaps are all that work leaves free.
+        // Gaps are all the time that activity leaves free.
         busy_ns: span_ns.saturating_sub(time.idle_ns),
         time,
     }
 }
 
-/// What of a gap lies in `within`, its causes, and whether the work that ends it starts before its
-/// call does; none if nothing of it does.
+/// Returns the part of a gap in `within`, its causes, and whether the activity that ends it starts
+/// before its call does; `None` if no part lies in `within`.
 fn judge(
     work: &GpuWork<'_>,
     waits: &Waits,
@@ -538,7 +538,7 @@ fn judge(
     let called = call.ts().nanos();
     let skewed = called > end;
     let returned = call.end().nanos().clamp(start, end);
-    // The rest of a call that is running when the device runs dry is of the call.
+    // If a call is running when the device runs dry, its rest counts as launch API call.
     let waited_ns = inside(returned, end);
     let slot = match end.saturating_sub(returned) > PLAUSIBLE_LATENCY_NS {
         true => &mut time.blocked_ns,

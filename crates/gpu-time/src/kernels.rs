@@ -1,4 +1,4 @@
-//! Kernels, copies and fills by name, class, operator, module or stream.
+//! Durations of kernels, memcpys and memsets by name, class, operator, module or stream.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -10,26 +10,26 @@ use crate::origin::{module_of, operator_of};
 use crate::spread::Spread;
 use crate::work::{GpuEvent, GpuWork, WorkKind};
 
-/// The name of the group of work whose launch is not in the trace.
+/// Group name of GPU activity whose launch is not in the trace.
 pub const NO_LAUNCH: &str = "(launch not in the trace)";
-/// The name of the group of work that no Python frame is around.
+/// Group name of GPU activity launched outside of any Python frame.
 pub const NO_MODULE: &str = "(no Python frame)";
-/// The name of the group of work of operators whose shapes were not recorded.
+/// Group name of GPU activity of operators whose shapes were not recorded.
 pub const NO_SHAPE: &str = "(no shapes: record_shapes=True)";
 
-/// What makes a group.
+/// Grouping key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum KernelsBy {
-    /// Name, kernels apart from copies and fills.
+    /// Name; kernels are separate from memcpys and memsets.
     #[default]
     Name,
-    /// What it computes; copies and fills are copies.
+    /// Class of the kernel; [`KernelClass::Copy`] for memcpys and memsets.
     Class,
-    /// The innermost operator around the launch; the call itself where there is none.
+    /// Innermost operator around the launch; the call itself if there is none.
     Operator,
-    /// The Python module around the launch; see [`module_of`].
+    /// Python module around the launch; see [`module_of`].
     Module,
     /// Device and stream.
     Stream,
@@ -37,34 +37,34 @@ pub enum KernelsBy {
     Shape,
 }
 
-/// How to group and order.
+/// Grouping and order.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelOptions {
-    /// What makes a group.
+    /// Grouping key.
     pub by: KernelsBy,
-    /// What else the members of a group have in common.
+    /// Further grouping keys.
     pub also: Vec<KernelsBy>,
     /// The order.
     pub sort: KernelSort,
-    /// Keep the numbers of module instances.
+    /// `true` to keep the numbers of module instances.
     pub numbered: bool,
 }
 
-/// The order of groups: most first; groups that are equal in it by time, then by name.
+/// Order of groups: largest first; equal groups by time, then by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum KernelSort {
-    /// By sum of durations.
+    /// Sum of durations.
     #[default]
     Sum,
-    /// By number.
+    /// Count.
     Count,
-    /// By mean.
+    /// Mean duration.
     Mean,
-    /// By longest.
+    /// Maximum duration.
     Max,
-    /// By name, ascending.
+    /// Name, ascending.
     Name,
 }
 
@@ -72,22 +72,23 @@ pub enum KernelSort {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KernelGroup {
-    /// What its members have in common.
+    /// Value of the first key.
     pub name: String,
-    /// What else they have in common, for each of [`KernelOptions::also`].
+    /// Values of [`KernelOptions::also`].
     pub also: Vec<String>,
-    /// What they are, in groups by name.
+    /// Kind of the members, in groups by name.
     pub kind: Option<WorkKind>,
-    /// What they compute, in groups by name and class; the class with most time where launches differ.
+    /// Class of the members, in groups by name and class; the class with the most time where
+    /// launches differ.
     pub class: Option<KernelClass>,
     /// Durations.
     pub spread: Spread,
-    /// Time in which any of them ran.
+    /// Time in which any member ran.
     pub busy_ns: i64,
-    /// Their sum in the sum of all durations, in percent.
+    /// Share of the sum of their durations in the sum of all durations, in percent.
     pub share_gpu_pct: f64,
-    /// Time in which any of them ran in the time in which anything ran, in percent. As work may
-    /// overlap, these can add up to more than 100.
+    /// Share of `busy_ns` in the time in which anything ran, in percent. As activities may overlap,
+    /// these shares can add up to more than 100.
     pub share_busy_pct: f64,
 }
 
@@ -95,15 +96,15 @@ pub struct KernelGroup {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Kernels {
-    /// Most first.
+    /// Groups, largest first.
     pub groups: Vec<KernelGroup>,
-    /// Kernels, copies and fills.
+    /// Number of kernels, memcpys and memsets.
     pub events: u64,
     /// Sum of all durations.
     pub total_dur_ns: i64,
     /// Time in which anything ran.
     pub busy_ns: i64,
-    /// Work whose launch is not in the trace; counted when groups need the launch.
+    /// Number of activities whose launch is not in the trace; counted if groups need the launch.
     pub unlinked: Option<u64>,
 }
 
@@ -136,7 +137,7 @@ enum Key {
 struct Group {
     durations: Vec<i64>,
     busy: Running,
-    /// Time by class; kernels of one name may have several, by what launched them.
+    /// Time by class; kernels of one name may have several classes, by their launches.
     classes: Vec<(KernelClass, i64)>,
 }
 
@@ -148,7 +149,7 @@ impl Group {
         }
     }
 
-    /// The class with most time, the first of equal ones.
+    /// Returns the class with the most time, the first of equal ones.
     fn class(&self) -> Option<KernelClass> {
         let most = self.classes.iter().rev().max_by_key(|(_, sum)| *sum);
         most.map(|(class, _)| *class)
@@ -239,13 +240,14 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
     }
 }
 
-/// Makes keys of events, and texts of keys.
+/// Creates keys of events, and texts of keys.
 struct Namer<'w, 't> {
     work: &'w GpuWork<'t>,
     numbered: bool,
     dims: ArgColumn,
     texts: StringTable,
-    /// The last call and its key, for operators, modules and shapes: calls launch several in a row.
+    /// The last call and its key, for operators, modules and shapes: a call often launches several
+    /// activities in a row.
     last: [Option<(SliceId, Key)>; 3],
 }
 
@@ -276,7 +278,7 @@ impl Namer<'_, '_> {
             KernelsBy::Shape => {
                 let shape = operator_of(work, call)
                     .and_then(|op| self.dims.get(op).and_then(ArgValue::as_str));
-                // Exporters write one number a line, or blanks of their own.
+                // Exporters write one number per line, or blanks of their own.
                 let shape = shape.map(|text| text.split_whitespace().collect::<String>());
                 Key::Text(self.texts.intern(shape.as_deref().unwrap_or(NO_SHAPE)))
             }
@@ -299,7 +301,8 @@ impl Namer<'_, '_> {
     }
 }
 
-/// What `event` computes: of a kernel as [`TraceIndex::class`](trace_model::kernel::TraceIndex::class) says.
+/// Returns the class of `event`; for a kernel, that of
+/// [`TraceIndex::class`](trace_model::kernel::TraceIndex::class).
 pub(crate) fn class_of(work: &GpuWork<'_>, event: &GpuEvent) -> KernelClass {
     match event.kind {
         WorkKind::Kernel => work.index().class(work.slice(event)),

@@ -1,4 +1,4 @@
-//! From the launch call to the start of the work, and how much work was queued.
+//! Launches: time from the launch API call to the start of the work, and queue depths.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use crate::split::{Split, StepRule};
 use crate::spread::Spread;
 use crate::work::{GpuEvent, GpuWork, WorkKind};
 
-/// What was launched, and how.
+/// Kind of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LaunchKind {
-    /// Everything.
+    /// All launches.
     All,
-    /// A kernel by a call of its own.
+    /// A kernel launched by a call of its own.
     Kernel,
-    /// Work of a graph.
+    /// GPU activity of a graph.
     Graph,
-    /// A copy.
+    /// A memcpy.
     Memcpy,
-    /// A fill.
+    /// A memset.
     Memset,
 }
 
 impl LaunchKind {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -42,26 +42,26 @@ impl LaunchKind {
     }
 }
 
-/// The way of a number of launches to the device. For each launch that does not start before its
-/// call, `latency == in_call + queued + dispatch`, exactly.
+/// Latencies of a number of launches. For each launch that does not start before its call, `latency
+/// == in_call + queued + dispatch`, exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LaunchTimes {
     /// Start of the work minus start of the call; negative where the clocks disagree.
     pub latency: Spread,
-    /// Of that, while the call ran.
+    /// Part of the latency during the launch API call.
     pub in_call: Spread,
-    /// Of that, after the call, while earlier work of the same stream ran.
+    /// Part of the latency after the call, while earlier work of the same stream ran: queue delay.
     pub queued: Spread,
-    /// Of that, the rest: after the call and after earlier work.
+    /// Rest of the latency, after the call and after earlier work: launch gap.
     pub dispatch: Spread,
-    /// The rest of launches whose stream was idle when the call returned: start latency.
+    /// `dispatch` of launches whose stream was idle when the call returned: start latency.
     pub start_latency: Spread,
-    /// The rest of launches that waited for earlier work of the stream: the gap between the two.
+    /// `dispatch` of launches that waited for earlier work of the stream: the gap between the two.
     pub queue_gap: Spread,
-    /// How long the calls took; a call that launched several pieces of work counts once.
+    /// Durations of the calls; a call that launched several activities counts once.
     pub call: Spread,
-    /// Work that starts before its call does.
+    /// Number of activities that start before their call.
     pub negative: u64,
 }
 
@@ -69,15 +69,15 @@ pub struct LaunchTimes {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LaunchRow {
-    /// The stream, or all of them.
+    /// Stream, or `None` for all streams.
     pub stream: Option<(DeviceId, StreamId)>,
-    /// What was launched.
+    /// Kind of the launches.
     pub kind: LaunchKind,
-    /// How long it took.
+    /// Latencies.
     pub times: LaunchTimes,
 }
 
-/// How much work a stream had waiting, over time: work counts from the start of its call to its own
+/// Queue depth of a stream over time: an activity is queued from the start of its call to its own
 /// start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -86,17 +86,17 @@ pub struct DepthRow {
     pub device: DeviceId,
     /// The stream.
     pub stream: StreamId,
-    /// From the first call to the last start, or the length of the window.
+    /// Time from the first call to the last start, or the length of the window.
     pub span_ns: i64,
-    /// The most that waited.
+    /// Maximum depth.
     pub max: u64,
-    /// The mean over time.
+    /// Mean depth over time.
     pub mean: f64,
-    /// Part of the time in which nothing waited, in percent.
+    /// Share of the time in which the queue was empty, in percent.
     pub empty_pct: f64,
 }
 
-/// The queue of a stream in one stretch of time.
+/// Queue depth of a stream in one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DepthPoint {
@@ -104,38 +104,38 @@ pub struct DepthPoint {
     pub device: DeviceId,
     /// The stream.
     pub stream: StreamId,
-    /// Start of the stretch.
+    /// Start of the interval.
     pub start_ns: i64,
-    /// End of the stretch.
+    /// End of the interval.
     pub end_ns: i64,
-    /// The most that waited.
+    /// Maximum depth.
     pub max: u64,
-    /// The mean over time.
+    /// Mean depth over time.
     pub mean: f64,
 }
 
-/// What launches took.
+/// Launch latencies and queue depths.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Launches {
     /// All streams together first, then each.
     pub rows: Vec<LaunchRow>,
-    /// One for each stream.
+    /// Queue depth of each stream.
     pub depth: Vec<DepthRow>,
-    /// The queues over time.
+    /// Queue depths over time.
     pub series: Vec<DepthPoint>,
-    /// Work whose call is known.
+    /// Number of activities whose call is known.
     pub linked: u64,
-    /// Calls that launched it.
+    /// Number of calls that launched them.
     pub calls: u64,
-    /// Of these, how many found their stream idle: nothing earlier was running when the call
-    /// returned, so that the GPU waited for the host.
+    /// Number of these calls that found their stream idle: no earlier activity was running when the
+    /// call returned, so that the GPU waited for the host.
     pub onto_idle: u64,
-    /// Of these, how many took longer than the work that they launched first.
+    /// Number of these calls that took longer than the first activity that they launched.
     pub longer_than_work: u64,
-    /// Work whose call is not in the trace.
+    /// Number of activities whose call is not in the trace.
     pub unlinked: u64,
-    /// Their time.
+    /// Time of these activities.
     pub unlinked_ns: i64,
 }
 
@@ -153,14 +153,14 @@ struct Group {
 
 type Key = (Option<(DeviceId, StreamId)>, LaunchKind);
 
-/// The way of one launch.
+/// Times of one launch.
 struct Way<'e> {
     event: &'e GpuEvent,
     call: SliceId,
     called: i64,
     returned: i64,
     kind: LaunchKind,
-    /// The end of earlier work of the stream.
+    /// End of earlier work of the stream.
     previous: Option<i64>,
 }
 
@@ -169,13 +169,14 @@ impl Way<'_> {
         (self.event.device, self.event.stream)
     }
 
-    /// When it waited.
+    /// Returns the interval in which it was queued.
     fn waits(&self) -> Interval {
         (self.called, self.event.start_ns)
     }
 }
 
-/// The launches of all work, in ascending time of the work; none for work without one.
+/// Returns each activity with its launch, in ascending time of the activity; the launch is `None`
+/// if unknown.
 fn ways<'e>(work: &'e GpuWork<'_>) -> impl Iterator<Item = (&'e GpuEvent, Option<Way<'e>>)> {
     let mut ends: BTreeMap<(DeviceId, StreamId), i64> = BTreeMap::new();
     work.events().iter().map(move |event| {
@@ -298,7 +299,8 @@ impl Collector {
         };
         let all = within.or_else(|| ends(&mut self.edges.values().flatten().map(|e| e.0)));
         for ((device, stream), mut edges) in self.edges {
-            // Ends before starts: what starts as another is called does not wait with it.
+            // Ends sort before starts: work that starts when another is launched is not queued at
+            // the same time.
             edges.sort_unstable();
             let own = within.or_else(|| ends(&mut edges.iter().map(|e| e.0)));
             let d = depth(&edges, own.unwrap_or_default());
@@ -327,9 +329,9 @@ impl Collector {
     }
 }
 
-/// Measures the launches of `work`; the series has `points` stretches of equal length, none if 0.
+/// Measures the launches of `work`; the series has `points` intervals of equal length, none if 0.
 ///
-/// Cost: a look-up of the call for each piece of work, and sorts.
+/// Cost: a look-up of the call for each activity, and sorts.
 pub fn launches(work: &GpuWork<'_>, points: u32) -> Launches {
     let mut all = Collector::default();
     for (event, way) in ways(work) {
@@ -341,25 +343,26 @@ pub fn launches(work: &GpuWork<'_>, points: u32) -> Launches {
     all.finish(None, points)
 }
 
-/// The launches of a part.
+/// Launches of a part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LaunchPart {
-    /// The step, by number, for splits by step; `None` in these for work of no step.
+    /// Number of the step, for splits by step; `None` for activity outside of all steps.
     pub step: Option<usize>,
     /// Its launches.
     pub launches: Launches,
 }
 
-/// As [`launches`], of the parts that `how` names. Places are told apart anyway.
+/// Measures launches as [`launches`] does, for the parts that `how` selects. Rows are always split
+/// by stream.
 ///
-/// * Of a window, and of a step by [`StepRule::Time`], are the launches whose *work starts* in it,
-///   with all of their latency, also what lies before. Queues are looked at while it lasts, and hold
-///   whatever waited then.
-/// * Of a step by [`StepRule::Launch`] are those whose *call starts* in it, and the queues hold
-///   nothing else. Launches of no step make a part of their own.
+/// * A window, and a step by [`StepRule::Time`], has the launches whose *work starts* in it, with
+///   all of their latency, including time before it. Its queue depths cover its own time, and count
+///   all work queued then.
+/// * A step by [`StepRule::Launch`] has the launches whose *call starts* in it, and its queue
+///   depths count only these. Launches outside of all steps form a part of their own.
 ///
-/// Cost: as of [`launches`].
+/// Cost: as [`launches`].
 pub fn launch_parts(work: &GpuWork<'_>, how: &Split, points: u32) -> Vec<LaunchPart> {
     let steps = how.steps();
     let by_time = how.steps.is_some() && how.step_rule == StepRule::Time;
@@ -448,7 +451,7 @@ impl Depth {
     }
 }
 
-/// The depth between two instants, between which all of the edges lie.
+/// Returns the depth between two instants that enclose all edges.
 fn depth(edges: &[(i64, i8)], (first, last): Interval) -> Depth {
     let mut out = Depth {
         span_ns: last.saturating_sub(first),
@@ -464,7 +467,7 @@ fn depth(edges: &[(i64, i8)], (first, last): Interval) -> Depth {
     out
 }
 
-/// The depth in `points` stretches of equal length between two instants.
+/// Emits the depth in `points` intervals of equal length between two instants.
 fn series(
     edges: &[(i64, i8)],
     (first, last): Interval,

@@ -1,14 +1,14 @@
-//! Allocated memory, where the trace counts it.
+//! Allocated memory, from allocation events and counters.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use trace_model::{TimeRange, Trace};
 
-/// The name of PyTorch's allocation events.
+/// Name of PyTorch's allocation events.
 const EVENT: &str = "[memory]";
 
-/// The keys of arguments, without prefix, that [`memory`] reads.
+/// Keys of arguments, without prefix, that [`memory`] reads.
 pub const MEMORY_KEYS: &[&str] = &[
     "Total Allocated",
     "Total Reserved",
@@ -17,18 +17,18 @@ pub const MEMORY_KEYS: &[&str] = &[
     "Device Type",
 ];
 
-/// Where numbers of memory come from.
+/// Source of memory numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum MemorySource {
     /// PyTorch's allocator, one event for each allocation and each release.
     Allocator,
-    /// A counter whose name or unit speaks of memory.
+    /// A counter whose name or unit refers to memory.
     Counter,
 }
 
 impl MemorySource {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allocator => "allocator",
@@ -41,61 +41,61 @@ impl MemorySource {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryRow {
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub source: MemorySource,
-    /// `cpu`, `cuda` and so on, as PyTorch numbers its device types; the counter's name.
+    /// Device type as PyTorch numbers them (`cpu`, `cuda` and so on), or the counter's name.
     pub what: String,
     /// The device; -1 for the host.
     pub device: Option<i64>,
-    /// Events or samples.
+    /// Number of events or samples.
     pub samples: u64,
-    /// Allocations.
+    /// Number of allocations.
     pub allocations: u64,
-    /// Releases.
+    /// Number of releases.
     pub releases: u64,
     /// Bytes of all allocations.
     pub allocated_bytes: u64,
     /// Bytes of all releases.
     pub released_bytes: u64,
-    /// Allocated at the first event, and after it.
+    /// Bytes allocated after the first event.
     pub first_bytes: i64,
-    /// The most allocated, or the largest value of the counter.
+    /// Maximum of allocated bytes, or of the counter.
     pub peak_bytes: i64,
-    /// When that was first.
+    /// Time of the first maximum.
     pub peak_at_ns: i64,
-    /// At the end.
+    /// Value at the end.
     pub last_bytes: i64,
-    /// The most that the allocator had reserved from the device.
+    /// Maximum of the bytes that the allocator had reserved from the device.
     pub peak_reserved_bytes: Option<i64>,
-    /// Reserved at the end.
+    /// Bytes reserved at the end.
     pub last_reserved_bytes: Option<i64>,
 }
 
-/// The memory of one device in one stretch of time.
+/// Memory of one device in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryPoint {
-    /// As in [`MemoryRow::what`].
+    /// Device type or counter; see [`MemoryRow::what`].
     pub what: String,
-    /// As in [`MemoryRow::device`].
+    /// Device; see [`MemoryRow::device`].
     pub device: Option<i64>,
-    /// Start of the stretch.
+    /// Start of the interval.
     pub start_ns: i64,
-    /// End of the stretch.
+    /// End of the interval.
     pub end_ns: i64,
-    /// The most allocated in it.
+    /// Maximum of allocated bytes in it.
     pub peak_bytes: i64,
-    /// Allocated at its end.
+    /// Bytes allocated at its end.
     pub last_bytes: i64,
 }
 
-/// What is known of memory.
+/// Memory of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Memory {
     /// Devices first, then counters.
     pub rows: Vec<MemoryRow>,
-    /// Their course.
+    /// Memory over time.
     pub series: Vec<MemoryPoint>,
     /// `true` if the file states that memory was to be recorded (`profile_memory`).
     pub was_asked_for: bool,
@@ -111,15 +111,15 @@ struct Sample {
     reserved: Option<i64>,
 }
 
-/// Reads PyTorch's allocation events (`profile_memory=True`) and counters of memory; the series has
-/// `points` stretches of equal length from the first sample to the last, none if 0.
+/// Reads PyTorch's allocation events (`profile_memory=True`) and memory counters; the series has
+/// `points` intervals of equal length from the first sample to the last, none if 0.
 ///
-/// Cost: a pass over the slices' names and over the counters.
+/// Cost: one pass over the slices' names and one over the counters.
 pub fn memory(trace: &Trace, points: u32) -> Memory {
     MemoryLines::new(trace).within(None, points)
 }
 
-/// The numbers of memory in a trace, of which several parts can be asked for.
+/// Memory samples of a trace, from which several windows can be summarized.
 pub struct MemoryLines {
     lines: BTreeMap<Key, Vec<Sample>>,
     was_asked_for: bool,
@@ -132,13 +132,13 @@ impl std::fmt::Debug for MemoryLines {
 }
 
 impl MemoryLines {
-    /// Reads them as [`memory`] does.
+    /// Reads the samples as [`memory`] does.
     pub fn new(trace: &Trace) -> Self {
         lines_of(trace)
     }
 
-    /// Describes what is known of `window`, of all time if `None`. What was allocated before a window and not released is
-    /// its first number, and its last if nothing happens in it.
+    /// Summarizes `window`, or all time if `None`. Memory allocated before a window and not
+    /// released is its first value, and its last if nothing happens in it.
     pub fn within(&self, window: Option<TimeRange>, points: u32) -> Memory {
         let mut out = Memory {
             was_asked_for: self.was_asked_for,
@@ -236,7 +236,7 @@ fn lines_of(trace: &Trace) -> MemoryLines {
     let asked = |(key, text): &(String, String)| {
         key == "profile_memory" && ["1", "true"].contains(&text.as_str())
     };
-    // Several tracks may be one line.
+    // Several tracks may belong to one line.
     for samples in lines.values_mut() {
         samples.sort_by_key(|sample| sample.at_ns);
     }
@@ -251,7 +251,7 @@ fn row(key: &Key, samples: &[Sample]) -> MemoryRow {
     let changes = || samples.iter().filter_map(|s| s.change);
     let sum = |list: &mut dyn Iterator<Item = i64>| list.map(i64::unsigned_abs).sum();
     let count = |list: &mut dyn Iterator<Item = i64>| list.count() as u64;
-    // The first of equal peaks.
+    // Of equal peaks the first counts.
     let peak = samples.iter().rev().max_by_key(|s| s.bytes);
     MemoryRow {
         source,
@@ -303,7 +303,7 @@ fn course(key: &Key, samples: &[Sample], points: u32, out: &mut Vec<MemoryPoint>
     }
 }
 
-/// PyTorch's numbers of device types, from `c10/core/DeviceType.h`.
+/// Returns the name of PyTorch's device type, numbered as in `c10/core/DeviceType.h`.
 fn device_type(number: Option<i64>) -> String {
     let known = match number {
         None => "unknown",

@@ -1,4 +1,4 @@
-//! Kinds are serialised by their stable machine names, as they stand in tables.
+//! Serializes kinds by their stable machine names, as in tables.
 
 use serde::{Serialize, Serializer};
 

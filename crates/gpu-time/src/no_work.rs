@@ -1,4 +1,4 @@
-//! Why a trace, or a window of it, holds no GPU activity.
+//! Explains why a trace, or a window of it, holds no GPU activity.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use trace_model::{TimeRange, Trace};
 
 use crate::Note;
 
-/// Categories and processes that a sentence names at most.
+/// Maximum number of categories and processes in a sentence.
 const MAX_NAMED: usize = 3;
 
-/// The reason why there is no kernel, memcpy or memset.
+/// Reason for the absence of kernels, memcpys and memsets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -23,20 +23,20 @@ pub enum NoGpuReason {
     OnlyCounters,
     /// Only host operators, Python functions or annotations were recorded.
     OnlyHost,
-    /// CUDA or HIP calls were recorded, none of which launches anything.
+    /// CUDA or HIP API calls were recorded, none of which launches anything.
     NoLaunches,
-    /// Launch calls were recorded, but no activity of the device.
+    /// Launch API calls were recorded, but no GPU activity.
     DeviceNotRecorded,
-    /// The device's rows hold annotations and synchronisation only.
+    /// The device's tracks hold annotations and synchronization only.
     OnlyDeviceAnnotations,
-    /// No slice is of a kind that the vocabulary knows.
+    /// No slice is of a kind known to the vocabulary.
     UnknownProducer,
     /// GPU activity exists, none of it in the window.
     OutsideWindow,
 }
 
 impl NoGpuReason {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -51,7 +51,7 @@ impl NoGpuReason {
     }
 }
 
-/// Why a trace, or a window of it, holds no GPU activity.
+/// Reason why a trace, or a window of it, holds no GPU activity.
 ///
 /// ```
 /// use gpu_time::{NoGpuReason, no_gpu_work};
@@ -69,12 +69,13 @@ impl NoGpuReason {
 pub struct NoGpuWork {
     /// The reason.
     pub reason: NoGpuReason,
-    /// One sentence without a full stop: what is missing, the evidence, and what to record instead.
+    /// One sentence without a full stop: the missing data, the evidence, and what to record
+    /// instead.
     pub text: String,
 }
 
 impl NoGpuWork {
-    /// The same as a note with the code `no_gpu_work`.
+    /// Returns the reason as a note with the code `no_gpu_work`.
     pub fn note(&self) -> Note {
         Note::new("no_gpu_work", self.text.clone())
     }
@@ -136,7 +137,7 @@ pub fn no_gpu_work(index: &TraceIndex<'_>) -> Option<NoGpuWork> {
             human::count(trace.len() as u64),
             most_time(trace)
         ),
-        // Not a matter of the whole trace.
+        // This reason does not apply to a whole trace.
         NoGpuReason::OutsideWindow => return None,
     };
     Some(NoGpuWork { reason, text })
@@ -169,7 +170,7 @@ pub fn no_gpu_work_in(index: &TraceIndex<'_>, window: TimeRange) -> Option<NoGpu
     })
 }
 
-/// The number of slices of each activity.
+/// Number of slices of each activity.
 struct Seen(BTreeMap<Activity, u64>);
 
 impl Seen {
@@ -194,7 +195,7 @@ impl Seen {
         self.sum(Activity::is_api)
     }
 
-    /// Calls that put work on a device.
+    /// Returns the number of calls that submit work to a device.
     fn launches(&self) -> u64 {
         self.sum(|activity| {
             matches!(
@@ -247,14 +248,15 @@ impl Seen {
     }
 }
 
-/// Returns `true` if XLA's name of a host or device, with this beginning, names a process of the trace.
+/// Returns `true` if a process of the trace has XLA's name of a host or device with this prefix.
 fn xla(trace: &Trace, begin: &str) -> bool {
     let names = trace.processes().iter().filter_map(|p| p.name);
     let mut names = names.map(|name| trace.text(name));
     names.any(|name| name.starts_with(begin) || name.contains(&format!(" {begin}")))
 }
 
-/// The categories and processes whose slices have the most time, with their shares of the sum.
+/// Returns the categories and processes whose slices take the most time, with their shares of the
+/// sum.
 fn most_time(trace: &Trace) -> String {
     let (mut categories, mut processes) = (BTreeMap::new(), BTreeMap::new());
     for slice in trace.slices() {

@@ -1,23 +1,23 @@
-//! What a reader of a number should know about it.
+//! Notes on results.
 
 use serde::Serialize;
 
-/// One remark on a result: what was counted or left out, and how far that could move the answer.
+/// A note on a result: counted or omitted events, and the possible error of the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Note {
     /// Stable machine name.
     pub code: &'static str,
-    /// For people; count and time are in it.
+    /// Text for output, including count and time.
     pub text: String,
-    /// How many events it is about.
+    /// Number of events concerned.
     pub count: Option<u64>,
-    /// How much time it is about.
+    /// Time concerned, in nanoseconds.
     pub ns: Option<i64>,
 }
 
 impl Note {
-    /// A remark without numbers.
+    /// Creates a note without numbers.
     pub fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self {
             code,
@@ -27,14 +27,14 @@ impl Note {
         }
     }
 
-    /// With the number of events it is about.
+    /// Sets the number of events concerned.
     #[must_use]
     pub fn count(mut self, count: u64) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// With the time it is about.
+    /// Sets the time concerned.
     #[must_use]
     pub fn ns(mut self, ns: i64) -> Self {
         self.ns = Some(ns);

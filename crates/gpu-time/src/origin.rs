@@ -1,4 +1,4 @@
-//! Where on the host a piece of device work comes from.
+//! Finds the host code from which a GPU activity originates.
 
 use trace_model::callstack::trim_digits;
 use trace_model::kernel::Activity;
@@ -6,18 +6,18 @@ use trace_model::{Slice, StrId};
 
 use crate::work::GpuWork;
 
-/// How PyTorch names the slices of modules.
+/// Prefix of PyTorch's names of module slices.
 const MODULE: &str = "nn.Module: ";
 
-/// The innermost operator of the framework around a call.
+/// Returns the innermost framework operator around a call.
 pub fn operator_of<'t>(work: &GpuWork<'t>, call: Slice<'t>) -> Option<Slice<'t>> {
     call.ancestors()
         .find(|s| work.index().activity(*s) == Activity::CpuOp)
 }
 
-/// The Python module around a call: the `nn.Module` slices from the outermost to the innermost,
-/// without the numbers of their instances unless `numbered`, joined by `/`; where there are none the
-/// innermost Python function that has a file.
+/// Returns the Python module around a call: the `nn.Module` slices from the outermost to the
+/// innermost, without instance numbers unless `numbered`, joined by `/`. Without such slices,
+/// returns the innermost Python function that has a file.
 pub fn module_of(work: &GpuWork<'_>, call: Slice<'_>, numbered: bool) -> Option<String> {
     let (mut path, mut function): (Vec<&str>, Option<&str>) = (Vec::new(), None);
     let mut last: Option<StrId> = None;

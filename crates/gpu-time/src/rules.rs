@@ -1,34 +1,37 @@
-//! What counts as communication, computation and copying: the project's definition and those of other analysers.
+//! Rules for communication, computation and memcpy: the project's definition and those of other
+//! analyzers.
 
 use serde::Serialize;
 use trace_model::StrId;
 
 use crate::work::{GpuEvent, GpuWork, WorkKind};
 
-/// A set of rules for classes of device work.
+/// A set of rules that classify GPU activity.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Rules {
-    /// Communication is a kernel with `nccl` or `rccl` in its name, in any case; computation all
-    /// other kernels and the fills; copying the copies.
+    /// Communication is a kernel with `nccl` or `rccl` in its name, in any case; computation is
+    /// every other kernel and every memset; memcpy is its own class.
     Exact,
-    /// Communication is what the vocabulary knows as such
-    /// ([`Vocabulary::communication`](trace_model::kernel::Vocabulary::communication)): collective libraries, dispatch and
-    /// combine of expert parallelism, custom, symmetric-memory and fused all-reduces, NVSHMEM and others, and kernels of
-    /// unknown name that an operator for communication launched; all else as `Exact`.
+    /// Communication follows the vocabulary
+    /// ([`Vocabulary::communication`](trace_model::kernel::Vocabulary::communication)): collective
+    /// libraries, dispatch and combine of expert parallelism, custom, symmetric-memory and fused
+    /// all-reduces, NVSHMEM and others, and kernels of unknown name that a communication operator
+    /// launched; all else as `Exact`.
     #[default]
     Extended,
-    /// Those of HolisticTraceAnalysis 0.5: communication `nccl*Kernel*`, copying `Memcpy*`,
-    /// `Memset*` and `dma*`, computation all else whose name has no `Memcpy`, `Memset` or `Sync`.
+    /// Rules of HolisticTraceAnalysis 0.5: communication is `nccl*Kernel*`, memcpy is `Memcpy*`,
+    /// `Memset*` and `dma*`, computation is everything else whose name has no `Memcpy`, `Memset` or
+    /// `Sync`.
     Hta,
-    /// Those of TraceLens: as `Exact`, and communication has `cross_device_reduce` too, kernels
-    /// named `MEMORY_COPY_*` or `__amd_rocclr_copyBuffer*` are copies.
+    /// Rules of TraceLens: as `Exact`, except that communication includes `cross_device_reduce`,
+    /// and kernels named `MEMORY_COPY_*` or `__amd_rocclr_copyBuffer*` are memcpys.
     TraceLens,
 }
 
 impl Rules {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -38,7 +41,7 @@ impl Rules {
         }
     }
 
-    /// The classes in one line.
+    /// Returns a description of the classes in one line.
     pub fn explanation(self) -> &'static str {
         match self {
             Self::Exact => "communication = kernels named nccl or rccl",
@@ -54,8 +57,8 @@ impl Rules {
         }
     }
 
-    /// What a piece of device work of this kind and name is. `communicates` is what the vocabulary says of the name, asked
-    /// only where it matters.
+    /// Returns the role of a GPU activity of this kind and name. `communicates` returns the
+    /// vocabulary's answer for the name; it is called only if it matters.
     pub fn role(self, kind: WorkKind, name: &str, communicates: impl FnOnce() -> bool) -> Role {
         if self == Self::Hta {
             return hta_role(name);
@@ -92,7 +95,7 @@ impl Rules {
     }
 }
 
-/// Does `name` hold `part`, which is in lower case, in any case?
+/// Returns `true` if `name` contains the lower-case `part`, ignoring case.
 fn has(name: &str, part: &str) -> bool {
     name.as_bytes()
         .windows(part.len())
@@ -118,35 +121,36 @@ fn hta_role(name: &str) -> Role {
     }
 }
 
-/// What a piece of device work counts as.
+/// Role of a GPU activity in a breakdown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Role {
     /// Computation.
     Computation,
-    /// A kernel named as a copy or fill: computation, but not in
+    /// A kernel named like a memcpy or memset: computation, but not in
     /// [`GpuTime::kernel_comp_ns`](crate::GpuTime::kernel_comp_ns).
     CopyKernel,
-    /// A fill: computation, but not in [`GpuTime::kernel_comp_ns`](crate::GpuTime::kernel_comp_ns).
+    /// A memset: computation, but not in
+    /// [`GpuTime::kernel_comp_ns`](crate::GpuTime::kernel_comp_ns).
     Memset,
     /// Communication.
     Communication,
-    /// Copying.
+    /// A memcpy.
     Memcpy,
-    /// None of these; busy all the same. Only with [`Rules::Hta`].
+    /// None of these, but busy time. Only with [`Rules::Hta`].
     Neither,
 }
 
-/// The roles of the events of one trace; each name is looked at once.
+/// Roles of the events of one trace; each name is classified once.
 #[derive(Debug)]
 pub struct Roles<'w, 't> {
     work: &'w GpuWork<'t>,
     rules: Rules,
-    /// By name, kernels apart from copies and fills.
+    /// Roles by name; kernels are separate from memcpys and memsets.
     known: Vec<[Option<Role>; 3]>,
 }
 
 impl<'w, 't> Roles<'w, 't> {
-    /// Nothing is classified yet.
+    /// Creates an empty cache of roles.
     pub fn new(work: &'w GpuWork<'t>, rules: Rules) -> Self {
         Self {
             known: vec![[None; 3]; work.trace().strings().len()],
@@ -155,7 +159,7 @@ impl<'w, 't> Roles<'w, 't> {
         }
     }
 
-    /// What `event` counts as.
+    /// Returns the role of `event`.
     pub fn of(&mut self, event: &GpuEvent) -> Role {
         let (work, rules) = (self.work, self.rules);
         let decide = |name: Option<StrId>| {
@@ -165,7 +169,7 @@ impl<'w, 't> Roles<'w, 't> {
                 vocabulary.communication(name).is_some()
             })
         };
-        // Here the operator that launched the kernel counts, too, so the name alone does not decide.
+        // The operator that launched the kernel counts too, so the name alone does not decide.
         if rules == Rules::Extended
             && event.kind == WorkKind::Kernel
             && work.index().is_collective(work.slice(event))

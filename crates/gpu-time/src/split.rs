@@ -1,4 +1,4 @@
-//! Accounts of parts: of a window, by stream, by step.
+//! Breakdowns of parts: of a window, by stream, by step.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::error::Error;
 use crate::rules::Roles;
 use crate::work::{GpuEvent, GpuWork};
 
-/// A window as people write it: `A..B`, each end an instant of the trace's clock in nanoseconds, or
-/// with `+` in front a time after the first device work, with a unit if wanted: `+1.5ms..+2ms`. An
-/// end left out is the first or last of the device work.
+/// A window in text form: `A..B`. Each end is an instant of the trace's clock in nanoseconds or,
+/// with `+` in front, a time after the first GPU activity, with an optional unit: `+1.5ms..+2ms`. A
+/// missing end is the first or last instant of the GPU activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowSpec {
     from: Option<Bound>,
@@ -61,7 +61,7 @@ fn bound(text: &str) -> Option<Bound> {
     }
 }
 
-/// A decimal number with a unit of time; nanoseconds without one.
+/// Parses a decimal number with a unit of time; the default unit is nanoseconds.
 fn nanos(text: &str) -> Option<i64> {
     let units = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
     let found = units
@@ -84,8 +84,8 @@ impl WindowSpec {
     /// Returns the window in the time of a trace; `None` without GPU activity to count from.
     ///
     /// # Errors
-    /// [`Error::InvertedWindow`] if the window does not end after it starts in this trace, which only the trace can tell where one
-    /// end is absolute and the other counts from the first GPU activity.
+    /// Returns [`Error::InvertedWindow`] if the window does not end after it starts. This depends
+    /// on the trace if one end is absolute and the other counts from the first GPU activity.
     pub fn resolve(&self, work: &GpuWork<'_>) -> Result<Option<TimeRange>, Error> {
         let Some(span) = work.span() else {
             return Ok(None);
@@ -109,23 +109,23 @@ impl WindowSpec {
 
 pub use trace_model::step_name::STEP_PATTERNS;
 
-/// A step: a stretch of host time, which an annotation marks or another analysis found.
+/// A step: an interval of host time, marked by an annotation or found by another analysis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Step {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// The time it spans.
+    /// Time range.
     #[serde(flatten)]
     pub range: TimeRange,
-    /// Why it is not whole, where only a part of it was recorded.
+    /// Reason why only a part of it was recorded, if so.
     pub partial: Option<String>,
-    /// Its place among all steps of the trace, where it was chosen from them.
+    /// Index among all steps of the trace, if it was chosen from them.
     pub number: Option<usize>,
 }
 
 impl Step {
-    /// A whole step.
+    /// Creates a complete step.
     pub fn new(name: impl Into<String>, range: TimeRange) -> Self {
         Self {
             name: name.into(),
@@ -135,7 +135,7 @@ impl Step {
         }
     }
 
-    /// The same, of which only a part was recorded.
+    /// Sets the reason why only a part of the step was recorded.
     #[must_use]
     pub fn partial(mut self, why: Option<impl Into<String>>) -> Self {
         self.partial = why.map(Into::into);
@@ -143,8 +143,8 @@ impl Step {
     }
 }
 
-/// The steps that one of [`STEP_PATTERNS`] marks, with the pattern; none if no annotation is known
-/// as a step.
+/// Returns the steps marked by one of [`STEP_PATTERNS`], with the pattern; `None` if no annotation
+/// matches.
 pub fn known_steps(work: &GpuWork<'_>) -> Option<(&'static str, Vec<Step>)> {
     let mut found = STEP_PATTERNS
         .iter()
@@ -152,8 +152,9 @@ pub fn known_steps(work: &GpuWork<'_>) -> Option<(&'static str, Vec<Step>)> {
     found.find(|(_, steps)| !steps.is_empty())
 }
 
-/// The steps of a trace in ascending time: outermost annotations of the host whose name matches
-/// `pattern` (a glob, alternatives separated by `|`), or else one of [`STEP_PATTERNS`].
+/// Returns the steps of a trace in ascending time: outermost host annotations whose name matches
+/// `pattern` (a glob, alternatives separated by `|`), or without a pattern one of
+/// [`STEP_PATTERNS`].
 pub fn steps(work: &GpuWork<'_>, pattern: Option<&str>) -> Vec<Step> {
     match pattern {
         Some(pattern) => steps_of(work, pattern, true),
@@ -185,59 +186,59 @@ fn steps_of(work: &GpuWork<'_>, pattern: &str, any_slice: bool) -> Vec<Step> {
     out
 }
 
-/// What joins device work to a step.
+/// Rule that assigns GPU activity to a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum StepRule {
-    /// Its launch call starts in the step.
+    /// The launch API call starts in the step.
     #[default]
     Launch,
-    /// It runs in the step; it is cut at the ends.
+    /// The activity runs in the step; it is cut at the ends.
     Time,
 }
 
-/// Where work ran.
+/// Granularity of a split by place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PlaceKind {
-    /// On which device.
+    /// Device.
     Device,
-    /// On which stream of which device.
+    /// Stream of a device.
     Stream,
 }
 
-/// How to split an account.
+/// Options of a split.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Split {
-    /// One account for each device or stream.
+    /// `Some` to compute a breakdown for each device or stream.
     pub by_place: Option<PlaceKind>,
-    /// One account for each of these, which are in ascending time and do not overlap.
+    /// Steps to compute a breakdown for, in ascending time and without overlap.
     pub steps: Option<Vec<Step>>,
-    /// What belongs to a step.
+    /// Rule that assigns GPU activity to a step.
     pub step_rule: StepRule,
-    /// Only what lies in this window; its ends cut work.
+    /// Window to which the analysis is limited; activity is cut at its ends.
     pub window: Option<TimeRange>,
 }
 
 impl Split {
-    /// The steps, if it is by step.
+    /// Returns the steps; empty unless the split is by step.
     pub(crate) fn steps(&self) -> &[Step] {
         self.steps.as_deref().unwrap_or(&[])
     }
 
-    /// The steps, by number, whose time `[start, end)` touches.
+    /// Returns the index range of steps that the time `[start, end)` touches.
     pub(crate) fn touched(&self, (start, end): (i64, i64)) -> Range<usize> {
         let steps = self.steps();
         let from = steps.partition_point(|s| s.range.end.nanos() <= start);
         let to = steps.partition_point(|s| s.range.start.nanos() < end.max(start));
-        // What takes no time is in the step that begins with it.
+        // An activity of zero length belongs to the step that begins with it.
         let at_start = |s: &Step| start == end && s.range.start.nanos() == start;
         let to = to + usize::from(steps.get(to).is_some_and(at_start));
         from..to.max(from)
     }
 
-    /// The step, by number, that an instant lies in.
+    /// Returns the index of the step that contains an instant.
     pub(crate) fn step_at(&self, at: Timestamp) -> Option<usize> {
         let steps = self.steps();
         let last = steps.partition_point(|s| s.range.start <= at);
@@ -245,12 +246,12 @@ impl Split {
         steps.get(last)?.range.contains(at).then_some(last)
     }
 
-    /// The step, by number, in which the launch call of `event` starts.
+    /// Returns the index of the step in which the launch API call of `event` starts.
     pub(crate) fn launched_in(&self, work: &GpuWork<'_>, event: &GpuEvent) -> Option<usize> {
         self.step_at(work.launch_of(event)?.ts())
     }
 
-    /// What is left of a step's time in the window; none if they do not touch.
+    /// Returns the part of a step's time in the window; `None` if they do not touch.
     pub(crate) fn in_window(&self, step: TimeRange) -> Option<TimeRange> {
         match self.window {
             None => Some(step),
@@ -259,26 +260,26 @@ impl Split {
     }
 }
 
-/// The account of a part.
+/// Breakdown of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Part {
-    /// The step, by number, for splits by step; `None` in these for work of no step.
+    /// Index of the step, for splits by step; `None` for activity outside of all steps.
     pub step: Option<usize>,
-    /// The device, for splits by device or stream.
+    /// Device, for splits by device or stream.
     pub device: Option<DeviceId>,
-    /// The stream, for splits by stream.
+    /// Stream, for splits by stream.
     pub stream: Option<StreamId>,
-    /// Its account.
+    /// Breakdown.
     pub time: GpuTime,
 }
 
 type Key = (usize, Option<DeviceId>, Option<StreamId>);
 
-/// The accounts of the parts of `events`, all steps in their order, then what belongs to no step, and
-/// of each the streams in ascending order. Without a split, one account.
+/// Returns the breakdowns of the parts of `events`: all steps in their order, then activity outside
+/// of all steps, each with its streams in ascending order. Without a split, a single breakdown.
 ///
-/// Cost: a pass over the events, for steps with a look-up of each launch.
+/// Cost: one pass over the events; for steps also a look-up of each launch.
 pub fn split(
     work: &GpuWork<'_>,
     roles: &mut Roles<'_, '_>,
@@ -302,7 +303,7 @@ pub fn split(
         if how.steps.is_none() {
             parts.insert((0, None, None), fresh(None));
         }
-        // A step in which devices did nothing is one, too.
+        // A step without GPU activity is a part too.
         for (at, step) in steps.iter().enumerate() {
             if how.in_window(step.range).is_some() {
                 parts.insert((at, None, None), fresh(cut(at)));
@@ -325,7 +326,8 @@ pub fn split(
             StepRule::Launch => add(how.launched_in(work, event).unwrap_or(steps.len())),
             StepRule::Time => {
                 let touched = how.touched(event.interval());
-                // Of no step only what touches none: the rest of what is cut belongs nowhere.
+                // Only activity that touches no step is outside of all steps: the cut-off rest of
+                // other activity belongs nowhere.
                 match touched.is_empty() {
                     true => add(steps.len()),
                     false => touched.for_each(add),
@@ -346,11 +348,12 @@ pub fn split(
         .collect()
 }
 
-/// The events of each part that `how` names, whole and in ascending time: those that start in the
-/// window, and of a step those that are launched or start in it, as its rule says. Steps first, then
-/// what belongs to none; without steps one part. Places are not told apart.
+/// Returns the events of each part that `how` selects, uncut and in ascending time: events that
+/// start in the window and, for a step, are launched or start in it, by its rule. Steps come first,
+/// then events outside of all steps; without steps there is one part. The events are not split by
+/// device or stream.
 ///
-/// Cost: a pass over the events, for steps with a look-up of each launch.
+/// Cost: one pass over the events; for steps also a look-up of each launch.
 pub fn events_by_part(
     work: &GpuWork<'_>,
     events: &[GpuEvent],

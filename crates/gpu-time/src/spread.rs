@@ -1,25 +1,25 @@
-//! How a number of spans is distributed.
+//! Distribution of durations.
 
 use serde::Serialize;
 use stats::percentile;
 
-/// The distribution of spans in nanoseconds.
+/// Distribution of durations in nanoseconds.
 ///
-/// Quantiles, the median among them, are those of [`percentile`].
+/// Quantiles, including the median, are those of [`percentile`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Spread {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum.
     pub sum_ns: i64,
-    /// Arithmetic mean; 0 of none.
+    /// Arithmetic mean; 0 without values.
     pub mean_ns: f64,
-    /// The smallest.
+    /// Minimum.
     pub min_ns: i64,
-    /// The largest.
+    /// Maximum.
     pub max_ns: i64,
-    /// Standard deviation of the sample (divided by n - 1); none of fewer than two.
+    /// Sample standard deviation (divided by n - 1); `None` for fewer than two values.
     pub std_ns: Option<f64>,
     /// The median.
     pub median_ns: f64,
@@ -32,7 +32,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The distribution of `values`, which are sorted. Cost: the sort.
+    /// Returns the distribution of `values`, which it sorts. Cost: the sort.
     #[expect(clippy::cast_precision_loss, reason = "statistics")]
     pub fn of(values: &mut [i64]) -> Self {
         values.sort_unstable();

@@ -1,19 +1,19 @@
-//! The kernels, copies and fills of a trace.
+//! Kernels, memcpys and memsets of a trace.
 
 use serde::Serialize;
 use trace_model::correlation::LinkMethod;
 use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
 use trace_model::{DeviceId, Slice, SliceId, StrId, StreamId, TimeRange, Timestamp, Trace};
 
-/// The categories that PyTorch gives device work.
+/// PyTorch's categories of GPU activity.
 const CATEGORIES: [(&str, WorkKind); 3] = [
     ("kernel", WorkKind::Kernel),
     ("gpu_memcpy", WorkKind::Memcpy),
     ("gpu_memset", WorkKind::Memset),
 ];
 
-/// The keys of arguments, without prefix, that the analyses of this crate read. A reader may leave
-/// all others out;
+/// Keys of arguments, without prefix, that the analyses of this crate read. A reader may leave out
+/// all others.
 pub const ARG_KEYS: &[&str] = &[
     "correlation",
     "corr_id",
@@ -27,20 +27,20 @@ pub const ARG_KEYS: &[&str] = &[
     "dst_agent",
 ];
 
-/// What device work is, by its category.
+/// Kind of a GPU activity, from its category.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkKind {
     /// A kernel.
     Kernel,
-    /// A copy.
+    /// A memcpy.
     Memcpy,
-    /// A fill.
+    /// A memset.
     Memset,
 }
 
 impl WorkKind {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -49,7 +49,7 @@ impl WorkKind {
         }
     }
 
-    /// The category that PyTorch writes.
+    /// Returns the category that PyTorch writes.
     pub fn category(self) -> &'static str {
         CATEGORIES
             .iter()
@@ -58,49 +58,49 @@ impl WorkKind {
     }
 }
 
-/// One kernel, copy or fill: the half-open interval `[start_ns, end_ns)`.
+/// A kernel, memcpy or memset: the half-open interval `[start_ns, end_ns)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct GpuEvent {
-    /// The slice it is.
+    /// Its slice.
     pub slice: SliceId,
-    /// When it starts.
+    /// Start.
     pub start_ns: i64,
-    /// When it ends, not before it starts but for the rounding of [`compat::hta`](crate::compat::hta).
+    /// End; not before the start, except with the rounding of [`compat::hta`](crate::compat::hta).
     pub end_ns: i64,
-    /// What it is.
+    /// Kind.
     pub kind: WorkKind,
-    /// Its name, as an id of the trace's strings.
+    /// Name, as an id of the trace's strings.
     pub name: Option<StrId>,
-    /// The device it ran on.
+    /// Device on which it ran.
     pub device: DeviceId,
-    /// The stream it ran on.
+    /// Stream on which it ran.
     pub stream: StreamId,
 }
 
 impl GpuEvent {
-    /// How long it ran.
+    /// Returns the duration.
     pub fn dur_ns(&self) -> i64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// When it ran.
+    /// Returns the interval.
     pub fn interval(&self) -> (i64, i64) {
         (self.start_ns, self.end_ns)
     }
 }
 
-/// How device work was told from the rest.
+/// Criterion by which GPU activity was selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
-    /// By the categories `kernel`, `gpu_memcpy` and `gpu_memset`, written exactly so.
+    /// The categories `kernel`, `gpu_memcpy` and `gpu_memset`, matched exactly.
     Category,
-    /// No slice has one of these; by the vocabulary, which knows other producers.
+    /// The vocabulary, which knows other producers; used if no slice has one of these categories.
     Vocabulary,
 }
 
-/// The kernels, copies and fills of one trace in ascending time, and the indexes of that trace.
+/// Kernels, memcpys and memsets of one trace in ascending time, with the indexes of that trace.
 ///
 /// ```
 /// use gpu_time::GpuWork;
@@ -118,13 +118,13 @@ pub struct GpuWork<'t> {
 }
 
 impl<'t> GpuWork<'t> {
-    /// Finds the device work of `trace`. Cost: two passes over the categories, a look at the
-    /// arguments of device work; 56 bytes for each kernel, copy or fill.
+    /// Finds the GPU activity of `trace`. Cost: two passes over the categories, and a look at the
+    /// arguments of GPU activities; 56 bytes for each kernel, memcpy or memset.
     pub fn new(trace: &'t Trace) -> Self {
         Self::with_vocabulary(trace, Vocabulary::default())
     }
 
-    /// As [`GpuWork::new`], with a caller's own rules.
+    /// Finds GPU activity as [`GpuWork::new`] does, with the vocabulary of the caller.
     pub fn with_vocabulary(trace: &'t Trace, vocabulary: Vocabulary) -> Self {
         let index = TraceIndex::new(trace, vocabulary);
         let known = CATEGORIES.map(|(name, kind)| (trace.find_category(name), kind));
@@ -168,42 +168,43 @@ impl<'t> GpuWork<'t> {
         }
     }
 
-    /// The device work in ascending time.
+    /// Returns the GPU activity in ascending time.
     pub fn events(&self) -> &[GpuEvent] {
         &self.events
     }
 
-    /// Keeps only the events that `keep` accepts, so that an analysis sees a part of the trace.
+    /// Keeps only the events that `keep` accepts, to analyze a part of the trace.
     pub fn retain(&mut self, keep: impl FnMut(&GpuEvent) -> bool) {
         self.events.retain(keep);
     }
 
-    /// How it was found.
+    /// Returns the criterion by which the events were selected.
     pub fn selection(&self) -> Selection {
         self.selection
     }
 
-    /// The indexes of the trace.
+    /// Returns the indexes of the trace.
     pub fn index(&self) -> &TraceIndex<'t> {
         &self.index
     }
 
-    /// The trace.
+    /// Returns the trace.
     pub fn trace(&self) -> &'t Trace {
         self.index.trace()
     }
 
-    /// The slice of an event.
+    /// Returns the slice of an event.
     pub fn slice(&self, event: &GpuEvent) -> Slice<'t> {
         self.trace().slice(event.slice)
     }
 
-    /// The name of an event; empty without one.
+    /// Returns the name of an event; empty if it has none.
     pub fn name(&self, event: &GpuEvent) -> &'t str {
         event.name.map_or("", |id| self.trace().text(id))
     }
 
-    /// The call that launched an event: of the same correlation id, else by an arrow.
+    /// Returns the call that launched an event: the one with the same correlation id, else the one
+    /// linked by a flow.
     pub fn launch_of(&self, event: &GpuEvent) -> Option<Slice<'t>> {
         match self.index.launch_of(self.slice(event))? {
             (_, LinkMethod::ExternalId) => None,
@@ -211,7 +212,7 @@ impl<'t> GpuWork<'t> {
         }
     }
 
-    /// From the first start to the last end; none without device work.
+    /// Returns the time from the first start to the last end; `None` without GPU activity.
     pub fn span(&self) -> Option<TimeRange> {
         let start = self.events.first()?.start_ns;
         let end = self.events.iter().map(|e| e.end_ns).max()?;

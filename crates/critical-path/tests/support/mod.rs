@@ -1,4 +1,4 @@
-//! Graphs of trace files.
+//! Builds graphs of trace files.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -16,7 +16,7 @@ fn read(path: &Path) -> Trace {
     perfetto_reader::read(source, &ReadOptions::default()).unwrap()
 }
 
-/// The graph of the traces of all ranks, in order.
+/// Returns the graph of the traces of all ranks, in order.
 pub(crate) fn graph(paths: &[PathBuf], whole: bool) -> Graph {
     let (mut parts, mut digests) = (Vec::new(), Vec::new());
     for (at, path) in paths.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Why the last rank of a collective was late: what it did since the collective before, against
-//! what the others did in the same time.
+//! Finds why the last rank of a collective was late, by comparing its work since the collective
+//! before with the work of the other ranks in the same time.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use crate::comm::preceding_work::{Before, Spent};
 use rank_align::RankClock;
 use rank_align::real::median;
 
-/// What kind of thing made a rank late.
+/// Kind of the cause of a late rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum CauseKind {
     /// The same kernels took longer.
     SlowerKernels,
-    /// There were more kernels.
+    /// The rank ran more kernels.
     MoreKernels,
-    /// The device waited while a function of the host took longer.
+    /// The GPU waited while a host function took longer.
     SlowerHost,
-    /// The device waited; what the host did then is not known.
+    /// The GPU waited for an unknown reason.
     DeviceIdle,
-    /// The collective came late although device and host did what the others did: it came out of
-    /// the one before late, or waited for something that is not recorded.
+    /// The collective came late although GPU and host behaved like those of the other ranks: the
+    /// rank left the collective before late, or waited for something that is not recorded.
     NotOnRecord,
-    /// It is the first collective that was recorded: when the ranks began to differ is not known.
+    /// It is the first recorded collective: when the ranks diverged is unknown.
     NoHistory,
 }
 
 impl CauseKind {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::SlowerKernels => "slower_kernels",
@@ -45,33 +45,33 @@ impl CauseKind {
     }
 }
 
-/// What made a rank late. The numbers of the others are medians.
+/// Cause of a late rank. The numbers of the other ranks are medians.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Cause {
-    /// What kind of thing.
+    /// Kind of the cause.
     pub kind: CauseKind,
     /// The kernel or host function with the largest excess.
     pub name: Option<String>,
-    /// Time that it took on the late rank.
+    /// Time of that kernel or function on the late rank.
     pub here_ns: i64,
-    /// Time that it took on the others.
+    /// Its time on the other ranks.
     pub others_ns: i64,
-    /// How often it ran on the late rank; of host functions in how many stretches.
+    /// Number of its runs on the late rank; for host functions, the number of stretches.
     pub here_count: i64,
-    /// How often on the others.
+    /// Number of its runs on the other ranks.
     pub others_count: i64,
-    /// How much later the rank started than the others' median.
+    /// Delay of the start of the rank against the median of the other ranks.
     pub lateness_ns: i64,
 }
 
 impl Cause {
-    /// The time that is more than the others'.
+    /// Returns the time in excess of the other ranks.
     pub fn excess_ns(&self) -> i64 {
         self.here_ns.saturating_sub(self.others_ns)
     }
 
-    /// The name for people: kernels without template arguments and parameters.
+    /// Returns the name for text output: kernels without template arguments and parameters.
     pub fn short_name(&self) -> Option<String> {
         let name = self.name.as_deref()?;
         Some(match self.kind {
@@ -80,7 +80,7 @@ impl Cause {
         })
     }
 
-    /// The same cause without its numbers.
+    /// Returns the cause without its numbers.
     pub(crate) fn kind_and_name(&self) -> Self {
         Self {
             kind: self.kind,
@@ -94,7 +94,7 @@ impl Cause {
     }
 }
 
-/// Least part of the lateness that an excess must be to count as its cause, as a divisor.
+/// Divisor of the lateness that gives the minimum excess of a cause.
 const LEAST_PART: i64 = 4;
 
 struct Excess {
@@ -103,10 +103,10 @@ struct Excess {
     others: (i64, i64),
 }
 
-/// Time and number on the late rank, and on each other that has any.
+/// Time and count on the late rank, and on each other rank that has any.
 type Entry = (i64, i64, Vec<(i64, i64)>);
 
-/// The entry with the largest excess over the median of the others.
+/// Returns the entry with the largest excess over the median of the other ranks.
 fn largest_excess(
     (digest, here): (&RankDigest, &[Spent]),
     others: &[(&RankDigest, &[Spent])],

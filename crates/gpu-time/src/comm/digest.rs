@@ -1,4 +1,4 @@
-//! What is kept of one rank's trace: its collectives, what they cost, and what came before each.
+//! Digest of one rank's trace: its collectives, their costs, and the work before each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::comm::host::{HostCollectives, host_collectives};
 use crate::comm::named_ranks::ranks_in_name;
 use crate::comm::preceding_work::{self, Before};
 
-/// Keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may leave out
-/// all others.
+/// Returns the keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may
+/// leave out all others.
 pub fn arg_keys() -> Vec<String> {
     let more = [
         "correlation",
@@ -35,36 +35,36 @@ pub fn arg_keys() -> Vec<String> {
     keys.map(|k| (*k).to_owned()).collect()
 }
 
-/// Which kernels count as communication, and where their metadata may come from.
+/// Rules that select communication kernels and the source of their metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum CommRules {
-    /// All kernels that the vocabulary calls collectives, those of peer and symmetric memory
-    /// included; metadata of the kernel, else of what is around its launch.
+    /// All kernels that the vocabulary classifies as collectives, including those of peer and
+    /// symmetric memory; metadata comes from the kernel, else from the slices around its launch.
     #[default]
     Extended,
-    /// As TraceLens' `NcclAnalyser`: kernels of category `kernel` whose name contains `nccl`,
-    /// `rccl` or `cross_device_reduce` and that carry a correlation or external id; metadata of the
-    /// kernel alone.
+    /// Rules of TraceLens' `NcclAnalyser`: kernels of category `kernel` whose name contains `nccl`,
+    /// `rccl` or `cross_device_reduce` and that carry a correlation or external id; metadata comes
+    /// from the kernel alone.
     TraceLens,
 }
 
-/// How the rank of a trace is known.
+/// Source of the rank of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RankSource {
-    /// The file says so.
+    /// The file states it.
     Stated,
-    /// All its collectives say so.
+    /// All its collectives agree on it.
     Arguments,
-    /// Its name says so.
+    /// The file name contains it.
     FileName,
-    /// Its place among the files.
+    /// Position among the files.
     Place,
 }
 
 impl RankSource {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stated => "file",
@@ -79,35 +79,36 @@ impl RankSource {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
-    /// Place of the kernel's name in [`RankDigest::names`].
+    /// Index of the kernel's name in [`RankDigest::names`].
     pub kernel: u32,
-    /// Place of what it is in [`RankDigest::kinds`].
+    /// Index of the collective in [`RankDigest::kinds`].
     pub kind: u32,
     /// Sequence number within the group.
     pub seq: Option<i64>,
-    /// Device it ran on.
+    /// Device on which it ran.
     pub device: DeviceId,
-    /// Stream it ran on.
+    /// Stream on which it ran.
     pub stream: StreamId,
     /// Start.
     pub start_ns: i64,
     /// End.
     pub end_ns: i64,
-    /// The part of its time in which no computation ran on its device.
+    /// Part of its time in which no computation ran on its device.
     pub exposed_ns: i64,
-    /// Start of the call that launched it.
+    /// Start of the launch API call.
     pub launch_ns: Option<i64>,
     /// The implementation of the kernel.
     pub library: CommLibrary,
 }
 
 impl Run {
-    /// How long it ran.
+    /// Returns the duration.
     pub fn duration_ns(&self) -> i64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// The part of its time in which computation ran too; with [`Run::exposed_ns`] its duration.
+    /// Returns the part of its time in which computation ran too; adds up to the duration with
+    /// [`Run::exposed_ns`].
     pub fn overlapped_ns(&self) -> i64 {
         self.duration_ns().saturating_sub(self.exposed_ns)
     }
@@ -119,32 +120,32 @@ impl Run {
 pub struct RankTime {
     /// Time in which communication ran.
     pub comm_ns: i64,
-    /// Of it, time without computation (kernels that are no communication, and fills).
+    /// Part of `comm_ns` without computation (kernels other than communication, and memsets).
     pub exposed_ns: i64,
-    /// Of it, time with computation.
+    /// Part of `comm_ns` with computation.
     pub overlapped_ns: i64,
     /// Time in which computation ran.
     pub computation_ns: i64,
     /// Time in which anything ran.
     pub busy_ns: i64,
-    /// From the first start to the last end of device work.
+    /// Time from the first start to the last end of GPU activity.
     pub span_ns: i64,
 }
 
-/// What is kept of one rank's trace; some hundred bytes for each collective, so that the trace can
-/// be dropped.
+/// Data kept of one rank's trace: a few hundred bytes for each collective, so that the trace can be
+/// dropped.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankDigest {
-    /// What the trace is called.
+    /// Name of the trace.
     pub source: String,
     /// The rank.
     pub rank: Rank,
-    /// How the rank is known.
+    /// Source of the rank.
     pub rank_source: RankSource,
-    /// Ranks in the job, if the file says.
+    /// Number of ranks in the job, if the file states it.
     pub world_size: Option<u32>,
-    /// Added to a time it is nanoseconds since 1970, if the trace says.
+    /// Offset that converts a time to nanoseconds since 1970, if the trace states it.
     pub base_time_ns: i64,
     /// Names of kernels and host slices.
     pub names: Vec<String>,
@@ -152,21 +153,22 @@ pub struct RankDigest {
     pub kinds: Vec<Collective>,
     /// The collective kernels in ascending time.
     pub runs: Vec<Run>,
-    /// For each of `runs`: what the rank did since the collective before.
+    /// Work of the rank since the collective before, for each of `runs`.
     pub before: Vec<Before>,
-    /// Its time.
+    /// Time of the rank.
     pub time: RankTime,
-    /// Collective kernels that carry metadata, their own or that around their launch.
+    /// Number of collective kernels with metadata, their own or that around their launch.
     pub annotated: usize,
-    /// Further collective kernels whose size is known from the input of the operator around the launch.
+    /// Number of further collective kernels whose size is known from the input of the operator
+    /// around the launch.
     pub sized_by_operator: usize,
-    /// Collective kernels whose launch is not in the trace.
+    /// Number of collective kernels whose launch is not in the trace.
     pub unlinked: usize,
-    /// Collectives that the host carried out itself, as Gloo does.
+    /// Collectives carried out by the host itself, as Gloo does.
     pub host: Vec<HostCollectives>,
 }
 
-/// Texts, each once.
+/// Interned strings.
 #[derive(Default)]
 pub(crate) struct Names<'t> {
     places: HashMap<&'t str, u32, FxBuildHasher>,
@@ -185,16 +187,17 @@ impl<'t> Names<'t> {
 }
 
 impl RankDigest {
-    /// Extracts a digest from `trace`, which `source` names. Cost: one pass over the device work,
-    /// one over the slices of the threads that launched collectives, and a sort of intervals.
+    /// Extracts a digest from `trace`, whose name is `source`. Cost: one pass over the GPU
+    /// activities, one over the slices of the threads that launched collectives, and a sort of
+    /// intervals.
     ///
-    /// The rank is the one that the file states, else that of its collectives' arguments, else that
-    /// of its name, else 0; [`assign_ranks`] settles it among several files.
+    /// The rank is that of the file, else that of its collectives' arguments, else that of its
+    /// name, else 0; [`assign_ranks`] settles it among several files.
     pub fn new(source: &str, trace: &Trace, rules: CommRules) -> Self {
         Self::with_vocabulary(source, trace, rules, Vocabulary::default())
     }
 
-    /// As [`RankDigest::new`], with a caller's own rules for kernels.
+    /// Extracts a digest as [`RankDigest::new`] does, with the vocabulary of the caller.
     pub fn with_vocabulary(
         source: &str,
         trace: &Trace,
@@ -205,7 +208,7 @@ impl RankDigest {
         Self::of_part(source, &index, rules, |_| true)
     }
 
-    /// As [`RankDigest::new`], of the device work of a part of a trace, which `keep` decides.
+    /// Extracts a digest as [`RankDigest::new`] does, from the GPU activities that `keep` accepts.
     pub fn of_part(
         source: &str,
         index: &TraceIndex<'_>,
@@ -310,48 +313,48 @@ impl RankDigest {
         }
     }
 
-    /// The name of a run's kernel.
+    /// Returns the name of a run's kernel.
     pub fn kernel_name(&self, run: &Run) -> &str {
         self.text(run.kernel)
     }
 
-    /// What a run is.
+    /// Returns the collective of a run.
     pub fn what(&self, run: &Run) -> Option<&Collective> {
         self.kinds.get(run.kind as usize)
     }
 
-    /// The text at a place of [`RankDigest::names`].
+    /// Returns the string at an index of [`RankDigest::names`].
     pub fn text(&self, place: u32) -> &str {
         self.names.get(place as usize).map_or("", String::as_str)
     }
 
-    /// Start of a run in nanoseconds since the clock's zero, base time included.
+    /// Returns the start of a run in nanoseconds since the clock's zero, base time included.
     pub fn start_ns(&self, run: &Run) -> i64 {
         run.start_ns.saturating_add(self.base_time_ns)
     }
 
-    /// End of a run, likewise.
+    /// Returns the end of a run in nanoseconds since the clock's zero, base time included.
     pub fn end_ns(&self, run: &Run) -> i64 {
         run.end_ns.saturating_add(self.base_time_ns)
     }
 }
 
-/// How the ranks of several digests were settled.
+/// Result of [`assign_ranks`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankAssignment {
-    /// Had the places of the files to be used?
+    /// `true` if ranks had to be taken from the order of the files.
     pub placed: bool,
-    /// What speaks against the files being the ranks of one job.
+    /// Evidence against the files being the ranks of one job.
     pub doubts: Vec<RankDoubt>,
 }
 
-/// Gives every digest its rank, as [`trace_model::ranks::assign`] decides, and sorts by rank. The files may come in any
-/// order.
+/// Assigns a rank to every digest by [`trace_model::ranks::assign`], and sorts by rank. The files
+/// may come in any order.
 ///
 /// # Errors
 ///
-/// When the files are not the ranks of one job.
+/// Returns an error if the files are not the ranks of one job.
 pub fn assign_ranks(digests: &mut [RankDigest]) -> Result<RankAssignment, NotOneJob> {
     let recording = |digest| -> Recording<'_> {
         let digest: &RankDigest = digest;
@@ -385,7 +388,7 @@ pub fn assign_ranks(digests: &mut [RankDigest]) -> Result<RankAssignment, NotOne
     })
 }
 
-/// The rank that the host's records of collectives name, if all name the same.
+/// Returns the rank in the host's records of collectives, if all agree.
 fn rank_of_arguments(trace: &Trace) -> Option<Rank> {
     let column = trace.arg_column("Rank");
     if column.is_empty() {
@@ -413,7 +416,7 @@ fn tracelens_kernels<'t>(index: &TraceIndex<'t>) -> Vec<Slice<'t>> {
         .collect()
 }
 
-/// TraceLens' classification of kernels as communication.
+/// Returns `true` for kernels that TraceLens classifies as communication.
 pub(crate) fn is_tracelens_comm(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["nccl", "rccl", "cross_device_reduce"]
@@ -425,7 +428,7 @@ pub(crate) fn is_tracelens_comm(name: &str) -> bool {
 #[derive(Default)]
 pub(super) struct Kinds {
     pub(super) list: Vec<Collective>,
-    /// By the fields that differ most; few entries share one.
+    /// Indices by the fields that differ most; few entries share one.
     places: BTreeMap<(String, Option<String>, Option<u64>), Vec<u32>>,
 }
 
@@ -445,14 +448,14 @@ impl Kinds {
     }
 }
 
-/// The work of one device.
+/// GPU activity of one device.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceWork<'t> {
-    /// What is no communication, in ascending time.
+    /// Activity other than communication, in ascending time.
     pub(crate) others: Vec<(Interval, Slice<'t>)>,
-    /// Kernels that are no communication, and fills.
+    /// Kernels other than communication, and memsets.
     pub(crate) computation: IntervalSet,
-    /// Everything.
+    /// All activity.
     pub(crate) busy: IntervalSet,
     communication: IntervalSet,
 }

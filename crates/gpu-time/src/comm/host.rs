@@ -13,14 +13,14 @@ use crate::spread::Spread;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct HostCollectives {
-    /// What they are: `gloo:all_reduce`, type and size of the message.
+    /// Description: `gloo:all_reduce`, dtype and size of the message.
     pub what: Collective,
-    /// How long the marks of the host last. That includes waiting for other ranks.
+    /// Durations of the host's annotations, which include waiting for other ranks.
     pub durations: Spread,
 }
 
 impl HostCollectives {
-    /// The same in words: `gloo:all_reduce of 4 MiB: 12 times, 3.2 ms`.
+    /// Returns a description as text: `gloo:all_reduce of 4 MiB: 12 times, 3.2 ms`.
     #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
     pub fn words(&self) -> String {
         let size = match self.what.bytes {
@@ -37,8 +37,8 @@ impl HostCollectives {
     }
 }
 
-/// Returns collectives of the host in words, the longest first, or `None` without any. Their time includes waiting for other ranks, and no GPU
-/// takes part in it.
+/// Returns the collectives of the host as text, longest first, or `None` without any. Their time
+/// includes waiting for other ranks; no GPU takes part in it.
 pub fn host_communication(found: &[HostCollectives]) -> Option<String> {
     const SHOWN: usize = 4;
     let mut words: Vec<String> = found
@@ -52,13 +52,15 @@ pub fn host_communication(found: &[HostCollectives]) -> Option<String> {
     (!words.is_empty()).then(|| format!("{} (waiting for other ranks included)", words.join("; ")))
 }
 
-/// Starts of the names of marks by which backends without kernels show their collectives.
+/// Prefixes of the names of annotations by which backends without kernels record their collectives.
 const HOST_MARKS: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 
-/// Returns the collectives that the host carried out itself, by kind, most time first. Sizes need the arguments of
-/// [`SHAPE_KEYS`](crate::comm::SHAPE_KEYS). Cost: a look at each distinct name, and a pass over the slices if one is such a mark.
+/// Returns the collectives that the host carried out itself, by kind, most time first. Sizes need
+/// the arguments of [`SHAPE_KEYS`](crate::comm::SHAPE_KEYS). Cost: one test of each distinct name,
+/// and one pass over the slices.
 pub fn host_collectives(trace: &Trace) -> Vec<HostCollectives> {
-    // Marks name no group. Where the job has no other than that of all ranks, it is meant.
+    // The annotations name no group. If the job has no group other than that of all ranks, it is
+    // that one.
     let job = trace.meta().distributed.as_ref();
     let world = job.filter(|job| job.groups.len() < 2);
     let world = world.and_then(|job| job.world_size);

@@ -1,4 +1,4 @@
-//! All ranks of a job together: clocks, waits, and who made the others wait.
+//! Analyzes all ranks of a job together: clocks, wait time, and straggler.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,141 +21,143 @@ use rank_align::{
 pub struct CollectiveTime {
     /// Its group and kernels.
     pub matched: Matched,
-    /// What it is, as the first rank that knows says.
+    /// The collective, as recorded by the first rank that has metadata.
     pub what: Collective,
-    /// Does it end at the same time everywhere? Only of these waits are known.
+    /// `true` if it ends at the same time on all ranks. Wait time is known only for these.
     pub synchronising: bool,
-    /// Members of the group that did not record it; none if the members are not known.
+    /// Number of members of the group that did not record it; `None` if the members are unknown.
     pub missing: Option<usize>,
     /// `true` if neither the members nor the size of the group are known, and the job has more ranks than are recorded: any
     /// of these may be a member.
     pub of_larger_job: bool,
-    /// For each of its runs: start, if the rank's clock is known.
+    /// Start of each of its runs, if the rank's clock is known.
     pub start_ns: Vec<Option<i64>>,
-    /// For each of its runs: how long it ran until the last one started. Empty unless at least two
-    /// ranks of known clock recorded it, it is synchronising, and no member of the group is known
-    /// to be missing: that one may have come last.
+    /// Time from the start of each of its runs until the last one started. Empty unless at least
+    /// two ranks of known clock recorded it, it is synchronizing, and no member of the group is
+    /// known to be missing: that member may have come last.
     pub wait_ns: Vec<Option<i64>>,
-    /// The shortest duration: what is left of the time when nobody is waited for.
+    /// Shortest duration: the time of the collective without waiting.
     pub latency_ns: i64,
-    /// From the first to the last recorded start; none if it is not synchronising or recorded on
-    /// fewer than two ranks of known clock.
+    /// Time from the first to the last recorded start; `None` if it is not synchronizing or
+    /// recorded on fewer than two ranks of known clock.
     pub skew_ns: Option<i64>,
-    /// From the first to the last end.
+    /// Time from the first to the last end.
     pub end_skew_ns: Option<i64>,
     /// Half the width of the interval around the skew: the errors of the two clocks.
     pub error_ns: i64,
-    /// The run (place in `matched.runs`) that started last; none if several did.
+    /// Index in `matched.runs` of the run that started last; `None` if several did.
     pub last: Option<usize>,
-    /// The run that started first; none if several did.
+    /// Index of the run that started first; `None` if several did.
     pub first: Option<usize>,
-    /// How much later the last one came than the one before it; times the number of those who
-    /// waited it is what they lost to the last one alone.
+    /// Delay of the last run behind the one before it. Multiplied by the number of waiting ranks,
+    /// it is the time lost to the last rank alone.
     pub late_ns: Option<i64>,
-    /// Does one run end before another starts, by more than the clocks' errors? Then the runs are
-    /// not one collective, or a clock is wrong.
+    /// `true` if one run ends before another starts, by more than the clocks' errors. Then the runs
+    /// are not one collective, or a clock is wrong.
     pub contradiction: bool,
-    /// What made the last one late; none if it was late by less than the error.
+    /// Cause of the late start of the last run; `None` if it was late by less than the error.
     pub cause: Option<Cause>,
 }
 
 impl CollectiveTime {
-    /// `true` if a member of the group is not recorded: the latency may include waiting for it, so
-    /// that no bandwidth follows from it. Where the size of the group is not known, one run alone is
-    /// taken for an incomplete record, and so is any of a job with more ranks than are recorded.
+    /// Returns `true` if a member of the group is not recorded: the latency may include waiting for
+    /// it, so that no bandwidth can be derived. Where the size of the group is unknown, a single
+    /// run counts as an incomplete record, and so does any collective of a job with more ranks than
+    /// are recorded.
     pub fn includes_waiting(&self) -> bool {
         let runs = self.matched.runs.len();
         let members = self.missing.map(|missing| runs + missing);
         may_lack_members(runs, members, self.what.group_size, self.of_larger_job)
     }
 
-    /// `true` if the waits of its runs are known.
+    /// Returns `true` if the wait times of its runs are known.
     pub fn knows_waits(&self) -> bool {
         !self.wait_ns.is_empty()
     }
 
-    /// Algorithm bandwidth over the latency in bytes per second; none where
-    /// [`CollectiveTime::includes_waiting`]: message size (the larger of in
-    /// and out, of gathers what comes out, of scatters what goes in) over time.
+    /// Returns the algorithm bandwidth in bytes per second: message size divided by latency. The
+    /// message size is the larger of input and output: the output of gathers, the input of
+    /// scatters. `None` where [`CollectiveTime::includes_waiting`].
     pub fn algbw_bytes_per_s(&self) -> Option<f64> {
         let what = (!self.includes_waiting()).then_some(&self.what)?;
         Some(what.algbw(self.latency_ns)? * 1e9)
     }
 
-    /// Bus bandwidth in bytes per second: the algorithm bandwidth times the factor of nccl-tests.
+    /// Returns the bus bandwidth in bytes per second: the algorithm bandwidth times the factor of
+    /// nccl-tests.
     pub fn busbw_bytes_per_s(&self) -> Option<f64> {
         let what = (!self.includes_waiting()).then_some(&self.what)?;
         Some(what.busbw(self.latency_ns)? * 1e9)
     }
 
-    /// All waits together.
+    /// Returns the sum of all wait times.
     pub fn total_wait_ns(&self) -> i64 {
         self.wait_ns.iter().flatten().sum()
     }
 }
 
-/// What one rank did to the others and they to it.
+/// Wait time of one rank, and the delay that it caused to other ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankSummary {
-    /// Synchronising collectives with known waits that it took part in.
+    /// Number of synchronizing collectives with known wait times in which it took part.
     pub collectives: usize,
-    /// How long it waited for others.
+    /// Time that it waited for other ranks.
     pub waited_ns: i64,
-    /// How long others waited in collectives where it came last.
+    /// Time that other ranks waited in collectives where it came last.
     pub inflicted_ns: i64,
-    /// The part of it that would not have been lost had it come with the one before it.
+    /// Part of `inflicted_ns` that it would have avoided by arriving with the rank before it.
     pub avoidable_ns: i64,
-    /// How often it came last, by more than the error of the clocks.
+    /// Number of times it came last, by more than the error of the clocks.
     pub times_last: usize,
-    /// How often it came first.
+    /// Number of times it came first.
     pub times_first: usize,
-    /// The causes of its being last, the largest first: (cause, how often, avoidable time).
+    /// Causes of its late arrivals, largest first: (cause, count, avoidable time).
     pub causes: Vec<(Cause, usize, i64)>,
 }
 
-/// The rank that made the others wait most.
+/// The rank that delayed the other ranks most.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Straggler {
-    /// Place of the digest.
+    /// Index of its digest.
     pub member: usize,
-    /// How long the others waited for it.
+    /// Time that the other ranks waited for it.
     pub inflicted_ns: i64,
-    /// The part that would not have been lost had it come with the one before it.
+    /// Part of `inflicted_ns` that it would have avoided by arriving with the rank before it.
     pub avoidable_ns: i64,
-    /// Its part of all avoidable time, 0 to 1.
+    /// Its share of all avoidable time, 0 to 1.
     pub share: f64,
-    /// How often it was last.
+    /// Number of times it came last.
     pub times_last: usize,
-    /// How many standard deviations its avoidable time is above what chance would give it if in
-    /// each collective every rank were equally likely to come last.
+    /// Number of standard deviations by which its avoidable time exceeds the expectation if every
+    /// rank were equally likely to come last in each collective.
     pub z: f64,
-    /// Is that more than 3? If not it may have been its turn; single late arrivals are never
+    /// `true` if `z` exceeds 3. Otherwise the delay may be chance; single late arrivals are never
     /// certain.
     pub persistent: bool,
 }
 
-/// What [`Job::new`] found.
+/// Result of [`Job::new`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Job {
-    /// By digest: its clock against the first one's; none if no synchronising collective joins it
-    /// to the others.
+    /// By digest: its clock relative to the first one's; `None` if no synchronizing collective
+    /// joins it to the others.
     pub clocks: Vec<Option<RankClock>>,
     /// Groups of ranks.
     pub groups: Vec<Group>,
     /// All collectives, by group and time.
     pub collectives: Vec<CollectiveTime>,
-    /// By digest.
+    /// Summary of each digest.
     pub ranks: Vec<RankSummary>,
-    /// The rank that cost the others most, if any cost more than the clocks' error.
+    /// The rank that cost the other ranks most, if any cost more than the clocks' error.
     pub straggler: Option<Straggler>,
 }
 
 impl Job {
-    /// Matches the collectives of `digests`, which are in order of rank ([`crate::comm::assign_ranks`]),
-    /// aligns their clocks and finds out who waited for whom.
+    /// Matches the collectives of `digests`, which are in order of rank
+    /// ([`crate::comm::assign_ranks`]), aligns their clocks and computes wait times.
     ///
     /// Cost: n log n in the number of collective kernels.
     pub fn new(digests: &[RankDigest]) -> Self {
@@ -187,7 +189,8 @@ impl Job {
         }
     }
 
-    /// Kernels that no other rank has a partner for, of groups of at least two recorded ranks.
+    /// Returns the number of kernels without a counterpart on another rank, in groups of at least
+    /// two recorded ranks.
     pub fn unmatched(&self) -> usize {
         let shared = |c: &&CollectiveTime| {
             let group = self.groups.get(c.matched.group);
@@ -197,25 +200,26 @@ impl Job {
         self.collectives.iter().filter(shared).filter(alone).count()
     }
 
-    /// `true` if the waits of any collective are known.
+    /// Returns `true` if the wait times of any collective are known.
     pub fn knows_waits(&self) -> bool {
         self.ranks.iter().any(|rank| rank.collectives > 0)
     }
 
-    /// Collectives that several ranks recorded, but not every member of the group: their waits are
-    /// not known.
+    /// Returns the number of collectives recorded by several ranks but not by every member of the
+    /// group: their wait times are unknown.
     pub fn incomplete(&self) -> usize {
         let several = |c: &&CollectiveTime| c.matched.runs.len() > 1 && c.synchronising;
         let all = self.collectives.iter().filter(several);
         all.filter(|c| c.includes_waiting()).count()
     }
 
-    /// Collectives of which runs contradict each other.
+    /// Returns the number of collectives whose runs contradict each other.
     pub fn contradictions(&self) -> usize {
         self.collectives.iter().filter(|c| c.contradiction).count()
     }
 
-    /// The collectives whose last rank was late by more than the error, most avoidable time first.
+    /// Returns the collectives whose last rank was late by more than the error, most avoidable time
+    /// first.
     pub fn late(&self) -> Vec<&CollectiveTime> {
         let mut late: Vec<&CollectiveTime> =
             self.collectives.iter().filter(|c| is_late(c)).collect();
@@ -224,12 +228,12 @@ impl Job {
     }
 }
 
-/// Was the last one late by more than the clocks' errors?
+/// Returns `true` if the last rank was late by more than the clocks' errors.
 fn is_late(c: &CollectiveTime) -> bool {
     !c.contradiction && c.late_ns.is_some_and(|late| late > c.error_ns)
 }
 
-/// What the others lost to the last one alone.
+/// Returns the time that the other ranks lost to the last one alone.
 pub(crate) fn avoidable(c: &CollectiveTime) -> i64 {
     let waiting = c.wait_ns.iter().flatten().count().saturating_sub(1);
     let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
@@ -258,7 +262,7 @@ fn what_of(digests: &[RankDigest], m: &Matched) -> Collective {
     what
 }
 
-/// The runs of a rank as [`rank_align`] takes them.
+/// Returns the runs of a rank in the form of [`rank_align`].
 fn runs_of(digest: &RankDigest) -> Vec<RankRun<'_>> {
     let run = |run: &Run| RankRun {
         kernel: digest.kernel_name(run),
@@ -332,7 +336,7 @@ fn time(
     out.error_ns = arrivals.error_ns;
     out.contradiction = arrivals.contradiction;
     if out.includes_waiting() {
-        // Whoever came last of the recorded ranks may have waited for one that is not recorded.
+        // The last of the recorded ranks may have waited for one that is not recorded.
         return Some(out);
     }
     out.late_ns = Some(arrivals.late_ns);
@@ -387,7 +391,7 @@ fn straggler(collectives: &[CollectiveTime], ranks: &[RankSummary]) -> Option<St
     if most.avoidable_ns == 0 {
         return None;
     }
-    // Under chance alone: the sum of w / m, and of w^2 (1 / m) (1 - 1 / m).
+    // Expectation and variance under chance: the sum of w / m, and of w^2 (1 / m) (1 - 1 / m).
     let (mut mean, mut variance) = (0.0, 0.0);
     for c in collectives.iter().filter(|c| is_late(c)) {
         if c.matched.runs.iter().any(|r| r.0 == member) {

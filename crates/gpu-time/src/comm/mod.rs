@@ -1,19 +1,20 @@
-//! Collectives of a job: what each cost, and who waited for whom.
+//! Analyzes the collectives of a job: their costs, wait times and stragglers.
 //!
-//! Each rank's trace becomes a [`RankDigest`] and can then be dropped; [`assign_ranks`] puts the
-//! digests in order, and a [`Job`] joins them: the same collectives on several ranks, by process
-//! group and sequence number or, without numbers, by the rhythm of their ends ([`rank_align::match_ranks`]); the
-//! offset and drift of each clock with an interval ([`ClockFit`]); skews, waits, the straggler, and
-//! what it did before it was late ([`Cause`]). [`summarise`] sums up by type, group and size;
-//! [`tracelens`] has the tables of another analyser for comparison.
+//! Each rank's trace becomes a [`RankDigest`] and can then be dropped; [`assign_ranks`] sorts the
+//! digests by rank, and a [`Job`] joins them. It holds the same collectives on several ranks,
+//! matched by process group and sequence number or, without numbers, by the rhythm of their ends
+//! ([`rank_align::match_ranks`]); the offset and drift of each clock with an interval
+//! ([`ClockFit`]); skews, wait times, the straggler, and its work before it was late ([`Cause`]).
+//! [`summarise`] sums up by type, group and size; [`tracelens`] has the tables of another analyzer
+//! for comparison.
 //!
 //! Bandwidths follow nccl-tests (`doc/PERFORMANCE.md`): the algorithm bandwidth is message size over
 //! time, the bus bandwidth is that times 2 (n - 1) / n for an all-reduce, (n - 1) / n for all-gather,
 //! reduce-scatter and all-to-all, 1 for the others. The time is the *latency*, the shortest duration
 //! of the collective over the ranks, since all longer ones contain waiting.
 //!
-//! What it cannot know: waits for ranks that were not recorded, and a lag of ends that one rank
-//! always has, which looks like an offset of its clock.
+//! Limitations: waits for ranks that were not recorded are unknown, and a constant lag of one
+//! rank's ends looks like an offset of its clock.
 
 mod cause;
 mod digest;

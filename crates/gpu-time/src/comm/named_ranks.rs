@@ -1,6 +1,6 @@
-//! The size of the group that the name of a collective kernel states.
+//! Group size stated in the name of a collective kernel.
 
-/// The number of ranks that is written into the name of a peer-memory all-reduce as the last
+/// Returns the number of ranks in the name of a peer-memory all-reduce, where it is the last
 /// template argument: 8 for `cross_device_reduce_2stage<half, 8>`.
 pub(crate) fn ranks_in_name(name: &str) -> Option<u32> {
     let at = name.find("cross_device_reduce")?;

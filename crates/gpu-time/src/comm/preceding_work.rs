@@ -1,5 +1,5 @@
-//! What a rank did between two collectives: the kernels and gaps of the device, the functions of
-//! the thread that launched.
+//! Work of a rank between two collectives: kernels and gaps of the device, functions of the
+//! launching thread.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,52 +9,52 @@ use trace_model::{DeviceId, StrId, Trace, TrackId};
 
 use crate::comm::digest::{DeviceWork, Names, Run};
 
-/// Entries kept for each collective on each side; what is left is in the totals.
+/// Maximum number of entries kept for each collective on each side; the totals include the others.
 const KEPT: usize = 24;
 
-/// Name of the time of a thread in which no slice is open.
+/// Name for the time of a thread in which no slice is open.
 pub(crate) const OUTSIDE: &str = "(outside of any slice)";
 
 /// Time of one kernel or host function before a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Spent {
-    /// Place of the name in the digest's names.
+    /// Index of the name in the digest's names.
     pub name: u32,
-    /// How many, cut ones included.
+    /// Number of occurrences, including those cut by the window.
     pub count: u32,
-    /// Their time in the window; of host slices the time outside of their children.
+    /// Time in the window; for host slices, time outside of their children.
     pub ns: i64,
 }
 
-/// What a rank did since the collective before, in nanoseconds.
+/// Work of a rank since the collective before, in nanoseconds.
 ///
-/// On the device the window is from the latest end of earlier collectives to this one's start; on
-/// the host from the launch of the collective before to that of this one.
+/// On the device the window is from the latest end of earlier collectives to the start of this one;
+/// on the host from the launch of the collective before to that of this one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Before {
-    /// Is there a collective before this one on the device?
+    /// `true` if there is a collective before this one on the device.
     pub has_previous: bool,
     /// Length of the device's window.
     pub window_ns: i64,
-    /// Time of it in which the device did nothing.
+    /// Part of it in which the device was idle.
     pub idle_ns: i64,
-    /// Time of it after the last work had ended.
+    /// Part of it after the last GPU activity ended.
     pub last_gap_ns: i64,
-    /// Device work that is no communication, by name, longest first, at most 24.
+    /// GPU activity other than communication, by name, longest first, at most 24 entries.
     pub device: Vec<Spent>,
-    /// Time of all device work in the window, also of that not listed; overlapping work counts
-    /// more than once.
+    /// Time of all GPU activity in the window, including activity that is not listed; overlapping
+    /// activity counts more than once.
     pub device_ns: i64,
-    /// Length of the host's window; 0 when one of the launches is not known.
+    /// Length of the host's window; 0 if one of the launches is unknown.
     pub host_window_ns: i64,
-    /// Functions of the launching thread by name, longest first, at most 24.
+    /// Functions of the launching thread by name, longest first, at most 24 entries.
     pub host: Vec<Spent>,
 }
 
-/// For each run what came before it. Cost: linear in device work and in the slices of the threads
-/// that launched, after the sort of the runs.
+/// Returns the work before each run. Cost: linear in the GPU activities and in the slices of the
+/// launching threads, after the sort of the runs.
 pub(crate) fn all<'t>(
     trace: &'t Trace,
     devices: &BTreeMap<DeviceId, DeviceWork<'t>>,
@@ -116,7 +116,7 @@ fn on_device<'t>(
     out: &mut [Before],
 ) {
     let mut latest: Option<i64> = None;
-    // Work before this place has ended before the window.
+    // Work before this index ended before the window.
     let mut low = 0;
     let busy = work.busy.as_slice();
     for &at in places {

@@ -11,37 +11,37 @@ use crate::comm::job::Job;
 use rank_align::real::{count, real};
 use stats::percentile;
 
-/// What the collectives of one row have in common.
+/// Key of a row of collectives.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SummaryKey {
     /// Operation.
     pub op: Option<CollectiveOp>,
-    /// Place of the group.
+    /// Index of the group.
     pub group: usize,
-    /// Element type.
+    /// Dtype.
     pub dtype: Option<String>,
     /// Message size in bytes.
     pub bytes: Option<u64>,
-    /// Who wrote the kernel.
+    /// Library of the kernel.
     pub library: CommLibrary,
 }
 
-/// Collectives of one operation, group, type and size.
+/// Collectives of one operation, group, dtype and size.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct CommSummary {
-    /// What they have in common.
+    /// Their key.
     pub key: SummaryKey,
-    /// Collectives.
+    /// Number of collectives.
     pub collectives: usize,
-    /// Their kernels on all ranks.
+    /// Number of their kernels on all ranks.
     pub kernels: usize,
-    /// Durations of all kernels together.
+    /// Sum of the durations of all kernels.
     pub kernel_ns: i64,
-    /// The part in which no computation ran.
+    /// Part of `kernel_ns` in which no computation ran.
     pub exposed_ns: i64,
-    /// Latencies (shortest duration over ranks) together.
+    /// Sum of latencies (shortest duration over ranks).
     pub latency_ns: i64,
     /// Smallest latency.
     pub min_latency_ns: i64,
@@ -51,26 +51,27 @@ pub struct CommSummary {
     pub max_latency_ns: i64,
     /// Mean skew of starts where it is known.
     pub mean_skew_ns: Option<f64>,
-    /// All waits together; none if no wait is known.
+    /// Sum of all wait times; `None` if none is known.
     pub wait_ns: Option<i64>,
     /// `true` if latencies include waiting for ranks that are not recorded
     /// ([`CollectiveTime::includes_waiting`](crate::comm::CollectiveTime::includes_waiting)).
     pub includes_waiting: bool,
-    /// Message sizes over latencies, both summed, in bytes per second; none where latencies include
-    /// waiting.
+    /// Sum of message sizes divided by the sum of latencies, in bytes per second; `None` where
+    /// latencies include waiting.
     pub algbw_bytes_per_s: Option<f64>,
-    /// The same as bus bandwidth.
+    /// Bus bandwidth of `algbw_bytes_per_s`, in bytes per second.
     pub busbw_bytes_per_s: Option<f64>,
 }
 
 impl CommSummary {
-    /// Mean latency in nanoseconds: the one that the bandwidths follow from.
+    /// Returns the mean latency in nanoseconds, from which the bandwidths follow.
     pub fn mean_latency_ns(&self) -> Option<f64> {
         (self.collectives > 0).then(|| real(self.latency_ns) / count(self.collectives))
     }
 }
 
-/// The collectives of a job by operation, group, type and size; most kernel time first.
+/// Summarizes the collectives of a job by operation, group, dtype, size and library; most kernel
+/// time first.
 pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
     #[derive(Default)]
     struct Sums {

@@ -34,18 +34,18 @@ pub struct LongRow {
     pub rank: Rank,
     /// Process group, or `Unknown_Group`.
     pub group: String,
-    /// What the kernel says of itself; none if it says nothing.
+    /// Metadata of the kernel; `None` without any.
     pub what: Option<Collective>,
     /// Stream.
     pub stream: i64,
-    /// Start as the file has it.
+    /// Start as recorded in the file.
     pub ts_ns: i64,
     /// Duration.
     pub dur_ns: i64,
 }
 
 impl LongRow {
-    /// Size of `elements` in MiB; none for types that TraceLens does not know.
+    /// Returns the size of `elements` in MiB; `None` for dtypes that TraceLens does not know.
     fn mib(&self, elements: impl Fn(&Collective) -> Option<u64>) -> Option<f64> {
         let what = self.what.as_ref()?;
         let known = [
@@ -56,21 +56,21 @@ impl LongRow {
         Some(real(i64::try_from(bytes).ok()?) / (1024.0 * 1024.0))
     }
 
-    /// What goes in, in MiB.
+    /// Returns the input size in MiB.
     pub fn in_mib(&self) -> Option<f64> {
         self.mib(|w| w.elements_in)
     }
 
-    /// What comes out, in MiB.
+    /// Returns the output size in MiB.
     pub fn out_mib(&self) -> Option<f64> {
         self.mib(|w| w.elements_out)
     }
 }
 
-/// The group of kernels without metadata.
+/// Group of kernels without metadata.
 const UNKNOWN: &str = "Unknown_Group";
 
-/// One row for each kernel: by rank, then in ascending time.
+/// Returns one row for each kernel: by rank, then in ascending time.
 pub fn long(digests: &[RankDigest]) -> Vec<LongRow> {
     let group_of =
         |d: &RankDigest, i: usize| -> Option<String> { d.what(d.runs.get(i)?)?.group.clone() };
@@ -119,31 +119,31 @@ pub fn long(digests: &[RankDigest]) -> Vec<LongRow> {
 pub struct SyncRow {
     /// Group and number.
     pub collective_id: String,
-    /// What it is, as the first rank says.
+    /// The collective, as recorded by the first rank.
     pub what: Collective,
-    /// What goes in, in MiB.
+    /// Input size in MiB.
     pub in_mib: Option<f64>,
-    /// What comes out, in MiB.
+    /// Output size in MiB.
     pub out_mib: Option<f64>,
-    /// The message: what comes out of an all-gather, what goes into the others.
+    /// Message size in MiB: the output of an all-gather, the input of the others.
     pub full_mib: Option<f64>,
-    /// The shortest duration.
+    /// Shortest duration.
     pub latency_ns: i64,
-    /// From the first to the last start.
+    /// Time from the first to the last start.
     pub start_skew_ns: i64,
     /// The rank that started first.
     pub earliest: Rank,
     /// Mean wait for the last start.
     pub mean_wait_ns: f64,
-    /// From the first to the last end.
+    /// Time from the first to the last end.
     pub end_skew_ns: i64,
-    /// Message over latency in 2^30 bytes per second.
+    /// Message size divided by latency, in 2^30 bytes per second.
     pub algbw_gib_s: Option<f64>,
     /// Algorithm bandwidth times the factor of the operation.
     pub busbw_gib_s: Option<f64>,
 }
 
-/// Names of collectives that TraceLens takes for synchronising ones.
+/// Returns the operation of collectives that TraceLens treats as synchronizing.
 fn implicit(name: &str) -> Option<CollectiveOp> {
     match name {
         "allreduce" | "allreduce_coalesced" => Some(CollectiveOp::AllReduce),
@@ -160,7 +160,7 @@ fn implicit(name: &str) -> Option<CollectiveOp> {
     }
 }
 
-/// One row for each synchronising collective, in order of first appearance.
+/// Returns one row for each synchronizing collective, in order of first appearance.
 pub fn implicit_sync(rows: &[LongRow]) -> Vec<SyncRow> {
     let mut order: Vec<&str> = Vec::new();
     let mut table: BTreeMap<&str, Vec<&LongRow>> = BTreeMap::new();
@@ -184,7 +184,7 @@ fn sync_row(id: &str, rows: &[&LongRow]) -> Option<SyncRow> {
     let end = |r: &&LongRow| r.ts_ns.saturating_add(r.dur_ns);
     let last_start = rows.iter().map(|r| r.ts_ns).max()?;
     let latency_ns = rows.iter().map(|r| r.dur_ns).min()?;
-    // Of several longest waits the highest rank counts.
+    // Of equal longest waits the highest rank counts.
     let (wait, earliest) = rows.iter().map(|r| (last_start - r.ts_ns, r.rank)).max()?;
     let waits: i64 = rows.iter().map(|r| last_start - r.ts_ns).sum();
     let (in_mib, out_mib) = (first.in_mib(), first.out_mib());
@@ -243,28 +243,28 @@ impl MeanStd {
 pub struct LongSummary {
     /// Rank.
     pub rank: Rank,
-    /// What they are.
+    /// The collective.
     pub what: Collective,
     /// Stream.
     pub stream: i64,
-    /// What goes in, in MiB.
+    /// Input size in MiB.
     pub in_mib: Option<f64>,
-    /// What comes out, in MiB.
+    /// Output size in MiB.
     pub out_mib: Option<f64>,
     /// Sum of durations.
     pub sum_ns: i64,
     /// Mean and deviation of durations in nanoseconds.
     pub dur: MeanStd,
-    /// Shortest.
+    /// Minimum duration.
     pub min_ns: i64,
-    /// Longest.
+    /// Maximum duration.
     pub max_ns: i64,
-    /// How many.
+    /// Number of kernels.
     pub count: usize,
 }
 
-/// Kernels by rank, kind, size and stream, longest first. Kernels that leave anything of their
-/// metadata out are left out, as rows without a key are there.
+/// Summarizes kernels by rank, kind, size and stream, longest first. Kernels with incomplete
+/// metadata are left out, as TraceLens drops rows without a key.
 pub fn long_summary(rows: &[LongRow]) -> Vec<LongSummary> {
     let mut table: BTreeMap<(Rank, String, i64), Vec<&LongRow>> = BTreeMap::new();
     for row in rows {
@@ -308,13 +308,13 @@ pub fn long_summary(rows: &[LongRow]) -> Vec<LongSummary> {
     out
 }
 
-/// Synchronising collectives of one kind and size.
+/// Synchronizing collectives of one kind and size.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SyncSummary {
-    /// What the first of them is.
+    /// The first of these collectives.
     pub what: Collective,
-    /// The message in MiB.
+    /// Message size in MiB.
     pub full_mib: Option<f64>,
     /// Latencies in nanoseconds.
     pub latency: MeanStd,
@@ -326,13 +326,13 @@ pub struct SyncSummary {
     pub algbw: Option<MeanStd>,
     /// Bus bandwidths.
     pub busbw: Option<MeanStd>,
-    /// How many.
+    /// Number of collectives.
     pub count: usize,
     /// Sum of latencies in nanoseconds.
     pub total_latency_ns: i64,
 }
 
-/// Synchronising collectives by name, type and number of elements, longest first.
+/// Summarizes synchronizing collectives by name, dtype and number of elements, longest first.
 pub fn implicit_sync_summary(rows: &[SyncRow]) -> Vec<SyncSummary> {
     type Key<'r> = (&'r str, Option<&'r str>, Option<u64>);
     let mut table: BTreeMap<Key<'_>, Vec<&SyncRow>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! HolisticTraceAnalysis 0.5: which events it keeps, how it rounds, and its breakdowns.
+//! HolisticTraceAnalysis 0.5: its event selection, rounding and breakdowns.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use trace_model::{Slice, StreamId};
 use crate::rules::{Role, Roles};
 use crate::work::{GpuEvent, GpuWork, WorkKind};
 
-/// Gaps below this count as waits of the kernel.
+/// Maximum length of a gap that counts as kernel wait.
 pub const KERNEL_WAIT_NS: i64 = 30_000;
 
-/// The names that mark steps begin with this.
+/// Prefix of the names of step annotations.
 const STEP: &str = "ProfilerStep";
 
-/// The events it takes for device work, in ascending time.
+/// Returns the events that the tool treats as GPU activity, in ascending time.
 ///
 /// * Any slice with an argument `stream` that is not negative, whatever its category.
 /// * When there are two or more distinct names `ProfilerStep#N`: only those for which an event
@@ -101,7 +101,7 @@ fn round_up(ns: i64, rounding: bool) -> i64 {
     }
 }
 
-/// Which names mark steps.
+/// Returns by name whether it marks a step.
 fn step_names(work: &GpuWork<'_>) -> Vec<bool> {
     let trace = work.trace();
     let mut names = vec![false; trace.strings().len()];
@@ -116,19 +116,19 @@ fn step_names(work: &GpuWork<'_>) -> Vec<bool> {
     names
 }
 
-/// Time by which of the types of kernels run at once.
+/// Time in which a combination of kernel types ran at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Combination {
-    /// As the tool writes it, for example `COMPUTATION overlapping COMMUNICATION`.
+    /// Name as the tool writes it, for example `COMPUTATION overlapping COMMUNICATION`.
     pub types: String,
-    /// The time, exactly.
+    /// Exact time.
     pub exact_ns: i64,
-    /// The time as the tool adds it up: every stretch cut to whole microseconds.
+    /// Time as the tool computes it: every stretch truncated to whole microseconds.
     pub cut_ns: i64,
 }
 
-/// The time of every combination of types, most first by the tool's numbers.
+/// Returns the time of every combination of types, most first by the tool's numbers.
 pub fn combinations(roles: &mut Roles<'_, '_>, events: &[GpuEvent]) -> Vec<Combination> {
     const TYPES: [&str; 3] = ["COMPUTATION", "COMMUNICATION", "MEMORY"];
     let mut unions: [IntervalSet; 3] = Default::default();
@@ -186,18 +186,18 @@ pub fn combinations(roles: &mut Roles<'_, '_>, events: &[GpuEvent]) -> Vec<Combi
 pub struct StreamIdle {
     /// The stream.
     pub stream: i64,
-    /// The call was made after the previous event had ended.
+    /// Time of gaps in which the launch API call came after the previous event had ended.
     pub host_wait_ns: i64,
-    /// Else, and the gap was shorter than [`KERNEL_WAIT_NS`].
+    /// Time of other gaps shorter than [`KERNEL_WAIT_NS`].
     pub kernel_wait_ns: i64,
-    /// All other.
+    /// Time of all other gaps.
     pub other_ns: i64,
 }
 
-/// The idle time before each event of a stream, by cause; where events overlap, less than none.
+/// Returns the idle time before each event of a stream, by cause; negative where events overlap.
 ///
 /// An event without a call is compared with the first row of the file instead, as the tool does;
-/// the earliest operator or annotation stands for that row.
+/// the earliest operator or annotation represents that row.
 pub fn idle(work: &GpuWork<'_>, events: &[GpuEvent], rounding: bool) -> Vec<StreamIdle> {
     let trace = work.trace();
     let correlation = work.index().correlation();

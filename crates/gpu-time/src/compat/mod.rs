@@ -1,4 +1,4 @@
-//! What public analysers do differently, so that their numbers can be explained.
+//! Reproduces the rules of public analyzers, to explain differences from their numbers.
 
 pub mod hta;
 pub mod tracelens;

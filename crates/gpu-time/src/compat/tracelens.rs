@@ -1,4 +1,4 @@
-//! TraceLens: which events it takes for linked, and its table of launching operators.
+//! TraceLens: the events that it treats as linked, and its table of launching operators.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use trace_model::{Slice, SliceId};
 
 use crate::work::{GpuEvent, GpuWork};
 
-/// The events that hang below a call in the event tree: those with an arrow from the host, or, in
-/// a trace without arrows, those with the correlation id of a call. The tool's reports leave out all
-/// others unless told otherwise.
+/// Returns the events below a call in the event tree: those with a flow from the host, or, in a
+/// trace without flows, those with the correlation id of a call. The tool's reports leave out all
+/// others by default.
 pub fn linked(work: &GpuWork<'_>) -> Vec<GpuEvent> {
     let trace = work.trace();
     let mut categories: Vec<_> = trace.flows().iter().map(|f| f.category).collect();
@@ -41,18 +41,18 @@ pub fn linked(work: &GpuWork<'_>) -> Vec<GpuEvent> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Launcher {
-    /// The operator, or the call where it stands in none.
+    /// Name of the operator, or of the call if no operator is around it.
     pub name: String,
-    /// Operators.
+    /// Number of operators.
     pub count: u64,
-    /// Time of the kernels they launched themselves: the union for each operator, added up.
+    /// Time of the kernels that they launched directly: the union for each operator, summed.
     pub direct_ns: i64,
-    /// The same with all kernels launched inside of them.
+    /// Time of all kernels launched within them: the union for each operator, summed.
     pub subtree_ns: i64,
 }
 
-/// The operator that a call belongs to: the one right around it, Python functions apart. An
-/// annotation or nothing around it makes the call stand for itself.
+/// Returns the operator directly around a call, ignoring Python functions. If an annotation or
+/// nothing is around the call, returns the call itself.
 fn launcher<'t>(work: &GpuWork<'t>, call: Slice<'t>) -> Slice<'t> {
     let mut around = call
         .ancestors()
@@ -63,8 +63,8 @@ fn launcher<'t>(work: &GpuWork<'t>, call: Slice<'t>) -> Slice<'t> {
     }
 }
 
-/// The launching operators of linked events by name, most direct time first. Kernels with `nccl` in
-/// their name do not count.
+/// Returns the launching operators of linked events by name, most direct time first. Kernels with
+/// `nccl` in their name do not count.
 pub fn launchers(work: &GpuWork<'_>, linked: &[GpuEvent]) -> Vec<Launcher> {
     let counted = linked.iter().filter(|e| !work.name(e).contains("nccl"));
     let pairs: Vec<(&GpuEvent, Slice<'_>)> = counted

@@ -1,5 +1,4 @@
-//! Like with like: the steps, windows or whole recordings of two traces, and what their time is
-//! made of.
+//! Compares the steps, windows or whole recordings of two traces, and their time breakdowns.
 
 pub use trace_model::step_name::step_kind;
 use trace_model::{TimeRange, Timestamp};
@@ -11,26 +10,27 @@ use crate::split::{Split, Step};
 use crate::spread::Spread;
 use crate::work::GpuWork;
 
-/// What one number of a comparison is. Times are nanoseconds.
+/// Metric of a comparison, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Metric {
-    /// From the first GPU activity of the step to the first of the next; of the last step, which no
-    /// other follows, to the end of its own. Of a window its length, of a recording the span of its GPU activity.
+    /// For a step: time from its first GPU activity to the first one of the next step; for the last
+    /// step to the end of its own. For a window: its length. For a recording: the span of its GPU
+    /// activity.
     Wall,
-    /// Part of it in which anything ran.
+    /// Part of the wall time in which anything ran.
     Busy,
-    /// Part of it in which nothing ran.
+    /// Part of the wall time in which nothing ran.
     Idle,
-    /// Part of it in which computation ran.
+    /// Part of the wall time in which computation ran.
     Computation,
-    /// Part of it in which communication ran and no computation.
+    /// Part of the wall time in which communication ran without computation.
     ExposedComm,
-    /// Part of it in which only memcpy or other activity ran.
+    /// Part of the wall time in which only memcpy or other activity ran.
     ExposedOther,
-    /// Part of it in which communication ran.
+    /// Part of the wall time in which communication ran.
     Communication,
-    /// Length of the host's annotation; only of steps.
+    /// Length of the host's annotation; for steps only.
     HostStep,
 }
 
@@ -48,7 +48,7 @@ impl Metric {
         Self::HostStep,
     ];
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wall => "wall",
@@ -76,13 +76,13 @@ impl Metric {
     }
 }
 
-/// What is compared with what.
+/// Unit of comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Basis {
-    /// All of both recordings.
+    /// The whole recordings.
     Whole,
-    /// A window of each.
+    /// A window of each recording.
     Window,
     /// Steps, each with the GPU activity that was launched in it.
     Steps,
@@ -94,20 +94,20 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StepKind {
-    /// The names of the steps, numbers replaced by `*`; empty for windows and whole recordings.
+    /// Name of the steps with numbers replaced by `*`; empty for windows and whole recordings.
     pub name: String,
-    /// Steps of each side; 1 for windows and whole recordings.
+    /// Number of steps of each side; 1 for windows and whole recordings.
     pub steps: [u64; 2],
-    /// For each of [`Metric::ALL`] how it is distributed over the steps of each side. The last step
-    /// of a trace does not count, as its end is not known, unless one side has no other of the
-    /// kind: then the last steps of both sides are compared.
+    /// Distribution of each of [`Metric::ALL`] over the steps of each side. The last step of a
+    /// trace does not count, as its end is unknown, unless one side has no other step of the kind:
+    /// then the last steps of both sides are compared.
     pub metrics: [[Spread; 2]; 8],
-    /// Kernels, memcpy and memset of each side, in all steps.
+    /// Number of kernels, memcpys and memsets of each side, in all steps.
     pub events: [u64; 2],
 }
 
 impl StepKind {
-    /// The distribution of one metric on both sides.
+    /// Returns the distribution of one metric on both sides.
     pub fn metric(&self, metric: Metric) -> [Spread; 2] {
         let at = Metric::ALL.iter().position(|m| *m == metric);
         at.and_then(|at| self.metrics.get(at))
@@ -115,7 +115,7 @@ impl StepKind {
             .unwrap_or_default()
     }
 
-    /// Has each side steps of this kind?
+    /// Returns `true` if each side has steps of this kind.
     pub fn is_comparable(&self) -> bool {
         self.steps.iter().all(|n| *n > 0)
     }
@@ -125,35 +125,36 @@ impl StepKind {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StepTime {
-    /// The name of the step.
+    /// Name of the step.
     pub name: String,
     /// Length of the host's annotation in nanoseconds.
     pub host_ns: i64,
-    /// Its time, from [`Metric::Wall`]'s start to its end.
+    /// Breakdown of its time, from the start to the end of [`Metric::Wall`].
     pub time: GpuTime,
 }
 
-/// Two traces compared, like with like.
+/// Comparison of two traces.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// What is compared with what.
+    /// Unit of comparison.
     pub basis: Basis,
-    /// The kinds of steps that both sides have, most time of the first side first; one for windows
-    /// and whole recordings.
+    /// Kinds of steps that both sides have, most time of the first side first; a single one for
+    /// windows and whole recordings.
     pub kinds: Vec<StepKind>,
     /// Kinds of steps that only one side has. They are not compared.
     pub lonely: Vec<StepKind>,
-    /// Kernels and operators of what is compared.
+    /// Kernels and operators of the compared parts.
     pub diff: Diff,
     /// The steps of each side that have GPU activity, in ascending time.
     pub steps: [Vec<StepTime>; 2],
-    /// GPU activity of each side that belongs to none of the compared steps: number and time.
+    /// Number and time of GPU activities of each side that belong to none of the compared steps.
     pub left_out: [(u64, i64); 2],
 }
 
 impl Comparison {
-    /// `true` if both sides have the same GPU activity with the same durations and the same times.
+    /// Returns `true` if both sides have the same GPU activity with the same durations and the same
+    /// times.
     pub fn is_equal(&self) -> bool {
         let same = |kind: &StepKind| {
             kind.steps[0] == kind.steps[1] && kind.metrics.iter().all(|[a, b]| a == b)
@@ -169,9 +170,9 @@ impl Comparison {
     }
 }
 
-/// A step of one side: its events, when its GPU activity begins, and how long the host took.
+/// A step of one side: its events, the begin of its GPU activity, and its host time.
 struct Cut {
-    /// Its place among all steps.
+    /// Its index among all steps.
     place: usize,
     kind: String,
     name: String,
@@ -180,14 +181,13 @@ struct Cut {
     end_ns: i64,
     host_ns: i64,
     time: GpuTime,
-    /// `true` if no other step follows: the time from its last activity to the next step is not
-    /// known.
+    /// `true` if no other step follows: the time from its last activity to the next step is
+    /// unknown.
     open: bool,
 }
 
-/// Compares two traces: their steps where `steps` has some of both, all of them otherwise; `windows`
-/// are the lengths of what is compared where it is not all. Steps that were recorded in part do not
-/// count.
+/// Compares two traces: by steps where `steps` has some of both sides, as a whole otherwise;
+/// `windows` are the lengths of the compared windows, if any. Partly recorded steps do not count.
 ///
 /// Cost: that of [`diff`](crate::diff::diff()), and a pass over the events of each side.
 pub fn compare(
@@ -202,8 +202,9 @@ pub fn compare(
     }
 }
 
-/// As [`compare()`], of chosen steps: `steps` are all steps of each side, `chosen` the places among them that are
-/// compared, ascending. The time of a step ends where the next one begins, chosen or not.
+/// Compares chosen steps as [`compare()`] does: `steps` are all steps of each side, `chosen` the
+/// ascending indices of those to compare. The time of a step ends where the next one begins, chosen
+/// or not.
 ///
 /// Cost: that of [`compare()`].
 pub fn compare_chosen(
@@ -323,8 +324,8 @@ fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
     }
 }
 
-/// The steps whose times are compared: on both sides those that end with the start of another, else
-/// on both sides those that do not; all if neither can be had.
+/// Returns the steps whose times are compared: on both sides those that end with the start of
+/// another step, else on both sides the last ones, else all.
 fn timed<'c>(of: &[Vec<&'c Cut>; 2]) -> [Vec<&'c Cut>; 2] {
     for open in [false, true] {
         let found = of.each_ref().map(|cuts| {
@@ -338,8 +339,9 @@ fn timed<'c>(of: &[Vec<&'c Cut>; 2]) -> [Vec<&'c Cut>; 2] {
     of.clone()
 }
 
-/// The steps of one side that have GPU activity, in ascending time. By launch a step holds what was
-/// launched in it, by time what starts between its start and the start of the next.
+/// Returns the steps of one side that have GPU activity, in ascending time. By launch, a step holds
+/// the activity launched in it; by time, the activity that starts between its start and the start
+/// of the next step.
 fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
     let how = Split {
         steps: Some(steps.to_vec()),
@@ -374,8 +376,8 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
             true => first.start_ns,
             false => step.range.start.nanos(),
         };
-        // On several streams a step may begin before the step before it; then it has no time of
-        // its own until that one began.
+        // With several streams a step may begin before its predecessor; then it has no time of its
+        // own until the predecessor has begun.
         let start_ns = out
             .last()
             .map_or(start_ns, |last| last.start_ns.max(start_ns));
@@ -398,7 +400,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
     out
 }
 
-/// Measures the time of each step: all GPU activity that runs in it, whoever launched it.
+/// Measures the time of each step: all GPU activity that runs in it, including that of other steps.
 fn measure(work: &GpuWork<'_>, rules: Rules, cuts: &mut [Cut]) {
     let mut roles = Roles::new(work, rules);
     let range = |cut: &Cut| {

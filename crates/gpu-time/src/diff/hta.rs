@@ -1,9 +1,9 @@
-//! The table of HolisticTraceAnalysis' `TraceDiff.compare_traces`, by its rules.
+//! Table of HolisticTraceAnalysis' `TraceDiff.compare_traces`, by its rules.
 //!
-//! Every slice counts by its name, with times cut to whole microseconds inwards (start rounded up,
-//! end down, so that short ones may last -1 us). If there are `ProfilerStep` annotations on the
-//! host, only what starts within one counts; device work counts when the call with its correlation
-//! id does. Calls of HIP are not known to it, so that device work of ROCm traces is missing.
+//! Every slice counts by its name, with times rounded inwards to whole microseconds (start up, end
+//! down, so that short ones may last -1 us). If the host has `ProfilerStep` annotations, only
+//! slices that start within one count; GPU activity counts if the call with its correlation id
+//! does. The tool does not know HIP calls, so that GPU activity of ROCm traces is missing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,14 +17,14 @@ use trace_model::{ArgColumn, Slice, Trace};
 pub struct NameRow {
     /// The name.
     pub name: String,
-    /// How many in each trace.
+    /// Number of slices in each trace.
     pub counts: [i64; 2],
-    /// Their cut durations together, in microseconds.
+    /// Sum of their rounded durations, in microseconds.
     pub total_us: [i64; 2],
 }
 
 impl NameRow {
-    /// `+` for more in the second trace, `-` for less, `=` for as many.
+    /// Returns `+` if the second trace has more, `-` for less, `=` for equally many.
     pub fn change(&self) -> &'static str {
         match self.counts[1].cmp(&self.counts[0]) {
             std::cmp::Ordering::Greater => "+",
@@ -34,7 +34,7 @@ impl NameRow {
     }
 }
 
-/// Counts and durations by name, in ascending order of names.
+/// Returns counts and durations by name, in ascending order of names.
 pub fn compare(control: &Trace, test: &Trace) -> Vec<NameRow> {
     let mut table: BTreeMap<String, NameRow> = BTreeMap::new();
     for (side, trace) in [control, test].into_iter().enumerate() {
@@ -60,7 +60,7 @@ fn by_name(trace: &Trace) -> BTreeMap<&str, (i64, i64)> {
     let stream: ArgColumn = trace.arg_column("stream");
     let correlation = trace.arg_column("correlation");
     let on_device = |s: Slice<'_>| stream.int(s).is_some_and(|n| n >= 0);
-    // Instants of the profiler are no complete events.
+    // The profiler's instant events are not complete events.
     let is_complete = |s: &Slice<'_>| s.category().is_some_and(|c| c != "cpu_instant_event");
     let complete = || trace.slices().filter(is_complete);
     let steps: Vec<(i64, i64)> = complete()

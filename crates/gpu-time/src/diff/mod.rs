@@ -1,16 +1,16 @@
-//! Two traces of the same model side by side: operators and kernels matched by where they are in
-//! the program, so that runs on different hardware with differently named kernels line up.
+//! Compares two traces of the same model: matches operators and kernels by their place in the
+//! program, so that runs on different hardware with differently named kernels line up.
 //!
-//! The host slices that led to device work form a tree for each trace. The trees are aligned from
-//! the root downwards: children as sequences, by name and shapes of arguments, by name, by name
-//! without counters. Kernels are compared under their lowest common ancestor; what was launched
-//! before the recording began is compared by name and class. Every piece of device work is in
+//! The host slices that launched GPU activity form a tree for each trace. The trees are aligned
+//! from the root downwards: children as sequences, by name and shapes of arguments, by name, by
+//! name without counters. Kernels are compared under their lowest common ancestor; activity
+//! launched before the recording began is compared by name and class. Every GPU activity is in
 //! exactly one row, so that each side adds up to its own total.
 //!
-//! [`compare()`] compares like with like: step with step where both traces have steps of the same
-//! kind, else windows or whole recordings, and measures what the time of both sides is made of.
+//! [`compare()`] compares step with step where both traces have steps of the same kind, else
+//! windows or whole recordings, and breaks down the time of both sides.
 //!
-//! [`hta`] and [`tracelens`] are the tables of other analysers by their own rules.
+//! [`hta`] and [`tracelens`] are the tables of other analyzers by their own rules.
 
 mod compare;
 pub mod hta;
@@ -33,7 +33,7 @@ use crate::diff::tree::{Kinds, Node, Texts, Tree, python_track};
 use crate::kernels::class_of;
 use crate::work::{GpuWork, WorkKind};
 
-/// Name of the operator of work whose launch was not recorded.
+/// Operator name of GPU activity whose launch was not recorded.
 pub const NO_LAUNCH: &str = "(launch not in the trace)";
 /// Keys, without prefix, of the arguments that this module reads.
 pub const ARG_KEYS: [&str; 15] = [
@@ -54,45 +54,45 @@ pub const ARG_KEYS: [&str; 15] = [
     "Concrete Inputs",
 ];
 
-/// Kernels of one name on each side, at one place of the program. Of arrays the first entry is the
-/// first trace's.
+/// Kernels of one name on each side, at one place of the program. In arrays, the first entry
+/// belongs to the first trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KernelPair {
-    /// The kind of step that it belongs to, as a place of [`Comparison::kinds`]; 0 for [`diff`].
+    /// Kind of step, as an index of [`Comparison::kinds`]; 0 for [`diff`].
     pub step_kind: usize,
-    /// How many steps of that kind `count` and `ns` are sums of; 1 for whole traces.
+    /// Number of steps of that kind over which `count` and `ns` are summed; 1 for whole traces.
     pub steps: [u64; 2],
-    /// The modules around, outermost first, without instance numbers: `Model/DecoderLayer/MLP`.
+    /// Modules around it, outermost first, without instance numbers: `Model/DecoderLayer/MLP`.
     pub module: String,
-    /// The lowest operator or function that both traces have around.
+    /// Lowest operator or function around it in both traces.
     pub operator: String,
-    /// Name of the kernel; none where the trace has no counterpart.
+    /// Name of the kernel; `None` where the trace has no counterpart.
     pub kernels: [Option<String>; 2],
-    /// Kernel, copy or fill.
+    /// Kernel, memcpy or memset.
     pub kind: WorkKind,
-    /// What it computes.
+    /// Class of the kernel.
     pub class: KernelClass,
-    /// What says that they belong together.
+    /// Evidence for the match.
     pub evidence: Evidence,
-    /// How many.
+    /// Number of activities.
     pub count: [u64; 2],
-    /// Their durations together.
+    /// Sum of their durations.
     pub ns: [i64; 2],
 }
 
 impl KernelPair {
-    /// Second minus first, of the sums; only where both are sums of the same number of steps.
+    /// Returns the second sum minus the first; `None` unless both cover the same number of steps.
     pub fn diff_ns(&self) -> Option<i64> {
         (self.steps[0] == self.steps[1]).then(|| self.ns[1].saturating_sub(self.ns[0]))
     }
 
-    /// Time per step of each side, in nanoseconds.
+    /// Returns the time per step of each side, in nanoseconds.
     pub fn per_step_ns(&self) -> [f64; 2] {
         per_step(self.ns, self.steps)
     }
 
-    /// `matched`, `gone` (only in the first trace) or `new` (only in the second).
+    /// Returns `matched`, `gone` (only in the first trace) or `new` (only in the second).
     pub fn status(&self) -> &'static str {
         status([self.kernels[0].is_some(), self.kernels[1].is_some()])
     }
@@ -104,7 +104,7 @@ fn per_step(ns: [i64; 2], steps: [u64; 2]) -> [f64; 2] {
     [mean(0), mean(1)]
 }
 
-/// The absolute difference per step, by which rows are sorted.
+/// Returns the absolute difference per step, by which rows are sorted.
 fn weight(ns: [i64; 2], steps: [u64; 2]) -> f64 {
     let [a, b] = per_step(ns, steps);
     (b - a).abs()
@@ -118,79 +118,79 @@ fn status(has: [bool; 2]) -> &'static str {
     }
 }
 
-/// An operator in both traces, with the device work that it launched itself.
+/// An operator in both traces, with the GPU activity that it launched directly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OperatorPair {
-    /// As [`KernelPair::step_kind`].
+    /// Kind of step; see [`KernelPair::step_kind`].
     pub step_kind: usize,
-    /// As [`KernelPair::steps`].
+    /// Number of steps; see [`KernelPair::steps`].
     pub steps: [u64; 2],
-    /// The modules around.
+    /// Modules around it.
     pub module: String,
     /// Name of the operator.
     pub operator: String,
-    /// Calls that led to device work.
+    /// Number of calls that launched GPU activity.
     pub calls: [u64; 2],
-    /// Calls that have a counterpart.
+    /// Number of calls with a counterpart.
     pub matched: u64,
-    /// Kernels, copies and fills that it launched itself.
+    /// Number of kernels, memcpys and memsets that it launched directly.
     pub kernels: [u64; 2],
-    /// Their durations together.
+    /// Sum of their durations.
     pub ns: [i64; 2],
 }
 
 impl OperatorPair {
-    /// Second minus first, of the sums; only where both are sums of the same number of steps.
+    /// Returns the second sum minus the first; `None` unless both cover the same number of steps.
     pub fn diff_ns(&self) -> Option<i64> {
         (self.steps[0] == self.steps[1]).then(|| self.ns[1].saturating_sub(self.ns[0]))
     }
 
-    /// Time per step of each side, in nanoseconds.
+    /// Returns the time per step of each side, in nanoseconds.
     pub fn per_step_ns(&self) -> [f64; 2] {
         per_step(self.ns, self.steps)
     }
 
-    /// Kernels, memcpy and memset per step of each side.
+    /// Returns the number of kernels, memcpys and memsets per step of each side.
     pub fn kernels_per_step(&self) -> [f64; 2] {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         per_step(self.kernels.map(count), self.steps)
     }
 
-    /// `matched`, `gone` or `new`.
+    /// Returns `matched`, `gone` or `new`.
     pub fn status(&self) -> &'static str {
         status(self.calls.map(|c| c > 0))
     }
 }
 
-/// Device work of one trace.
+/// Totals of the GPU activity of one trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SideTotal {
-    /// Kernels, copies and fills.
+    /// Number of kernels, memcpys and memsets.
     pub events: u64,
-    /// Their durations together.
+    /// Sum of their durations.
     pub ns: i64,
-    /// Of it, by [`Evidence::ALL`], what is matched by each kind of evidence.
+    /// Part of `ns` matched by each kind of evidence, in the order of [`Evidence::ALL`].
     pub by_evidence_ns: [i64; 4],
-    /// Of it, what was launched outside of the recording.
+    /// Part of `ns` launched outside of the recording.
     pub unlinked_ns: i64,
 }
 
-/// Two traces side by side.
+/// Comparison of the kernels and operators of two traces.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Diff {
-    /// Largest absolute difference first.
+    /// Kernels, largest absolute difference first.
     pub kernels: Vec<KernelPair>,
-    /// Largest absolute difference first.
+    /// Operators, largest absolute difference first.
     pub operators: Vec<OperatorPair>,
-    /// Each side; equal to the sums over the rows.
+    /// Totals of each side; equal to the sums over the rows.
     pub totals: [SideTotal; 2],
 }
 
-/// Compares two traces. Cost: near linear in their device work, and the number of differences times
-/// the length of the sequences that differ.
+/// Compares two traces. Cost: near linear in their GPU activities, plus the number of differences
+/// times the length of the sequences that differ.
 ///
 /// ```
 /// use gpu_time::{GpuWork, diff::diff};
@@ -206,12 +206,12 @@ pub fn diff(first: &GpuWork<'_>, second: &GpuWork<'_>) -> Diff {
     diff_kinds([first, second], &[[all(first), all(second)]])
 }
 
-/// The steps of one kind on both sides, each as its events: places of `work.events()`, ascending.
+/// Steps of one kind on both sides, each as its events: ascending indices of `work.events()`.
 pub(crate) type Steps = [Vec<Vec<usize>>; 2];
 
-/// Compares steps with steps of the same kind, for each of `kinds`. Each step of the side that has
-/// more of them is matched with one of the other side, some of which serve several times and count
-/// once: each step is in the sums of its side exactly once.
+/// Compares steps with steps of the same kind, for each of `kinds`. Each step of the side with more
+/// steps is matched with one of the other side, some of which serve several times but count once:
+/// each step is in the sums of its side exactly once.
 pub(crate) fn diff_kinds(works: [&GpuWork<'_>; 2], kinds: &[Steps]) -> Diff {
     let mut texts = Texts::default();
     let keys_of = works.map(|work| keys(work, &mut texts));
@@ -256,14 +256,14 @@ pub(crate) fn diff_kinds(works: [&GpuWork<'_>; 2], kinds: &[Steps]) -> Diff {
 /// Sums over all pairs of steps.
 #[derive(Default)]
 struct Rows {
-    /// With the class of the first.
+    /// Measures by key, with the class of the first kernel.
     kernels: BTreeMap<Key, (KernelClass, [Measure; 2])>,
     operators: BTreeMap<(usize, String, String), OperatorPair>,
     totals: [SideTotal; 2],
 }
 
 impl Rows {
-    /// Matches two steps and adds what of them counts.
+    /// Matches two steps and adds the measures that count.
     fn add(
         &mut self,
         step_kind: usize,
@@ -400,7 +400,7 @@ impl Measure {
     }
 }
 
-/// A node and those around it, innermost first.
+/// Returns a node and its ancestors, innermost first.
 fn upwards(tree: &Tree, at: usize) -> impl Iterator<Item = &Node> {
     let parent = |n: &&Node| tree.nodes.get(n.parent);
     let first = tree.nodes.get(at);
@@ -413,7 +413,7 @@ fn upwards(tree: &Tree, at: usize) -> impl Iterator<Item = &Node> {
 
 const MODULE: &str = "nn.Module: ";
 
-/// The modules around a node, outermost first.
+/// Returns the modules around a node, outermost first.
 fn module(tree: &Tree, at: usize, texts: &Texts) -> String {
     let mut path: Vec<&str> = Vec::new();
     let mut last = None;
@@ -430,7 +430,7 @@ fn module(tree: &Tree, at: usize, texts: &Texts) -> String {
     path.join("/")
 }
 
-/// What a node is called: operators and functions by their name.
+/// Returns the label of a node: the name of the operator or function.
 fn label(tree: &Tree, at: usize, texts: &Texts) -> String {
     match tree.nodes.get(at) {
         Some(node) if node.is_op => texts.get(node.name).to_owned(),
@@ -481,7 +481,7 @@ fn operators(
             });
         };
         for (at, node) in side.tree.nodes.iter().enumerate() {
-            // Work that no operator launched belongs to the function around the launch.
+            // Activity that no operator launched belongs to the function around the launch.
             if node.is_op || !node.events.is_empty() {
                 add(Some(at), &node.events, 1);
             }

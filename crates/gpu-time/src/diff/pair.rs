@@ -1,4 +1,4 @@
-//! Matching the trees of two traces, and the kernels under matched nodes.
+//! Matches the trees of two traces, and the kernels under matched nodes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::diff::tree::{Node, Texts, Tree};
 use crate::kernels::class_of;
 use crate::work::{GpuWork, WorkKind};
 
-/// What says that two pieces of device work are the same step of the model.
+/// Evidence that two GPU activities are the same operation of the model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Evidence {
@@ -18,17 +18,18 @@ pub enum Evidence {
     Structure,
     /// They have the same name, at the same place of what is left without a place.
     Name,
-    /// They compute the same kind of thing, by their names or else by their launches, at the same place of what is left.
+    /// They have the same class, by their names or else by their launches, at the same place of
+    /// what is left.
     Class,
-    /// Nothing: only one trace has it.
+    /// No match: only one trace has it.
     Unmatched,
 }
 
 impl Evidence {
-    /// All kinds, the strongest first.
+    /// All kinds, strongest first.
     pub const ALL: [Self; 4] = [Self::Structure, Self::Name, Self::Class, Self::Unmatched];
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Structure => "structure",
@@ -39,20 +40,20 @@ impl Evidence {
     }
 }
 
-/// One piece of device work and its counterpart: places of events in each trace.
+/// A GPU activity and its counterpart, as event indices in each trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EventPair {
     pub(crate) events: [Option<usize>; 2],
     pub(crate) evidence: Evidence,
-    /// The lowest node that both traces have around it, in each tree.
+    /// Lowest node around it in both traces, in each tree.
     pub(crate) nodes: [usize; 2],
 }
 
-/// One trace, or one step of it, as it is compared.
+/// One trace, or one step of it, as input of a comparison.
 pub(crate) struct Side<'s, 't> {
     pub(crate) work: &'s GpuWork<'t>,
     pub(crate) tree: Tree,
-    /// By event of the trace: name, stem, kind and class.
+    /// Name, stem, kind and class of each event of the trace.
     pub(crate) keys: &'s [Key],
 }
 
@@ -60,13 +61,14 @@ pub(crate) struct Side<'s, 't> {
 pub(crate) struct Key {
     name: u32,
     stem: u32,
-    /// By the name alone: what one operator launches is of one class, and its kernels must be told apart.
+    /// Class from the name alone: what one operator launches is of one class, and its kernels must
+    /// be distinguished.
     class: (WorkKind, KernelClass),
-    /// By the launch, for those whose names differ in class on both sides.
+    /// Class from the launch, for kernels whose names differ in class on both sides.
     launched: (WorkKind, KernelClass),
 }
 
-/// What of each event of a trace is compared, by place. Cost: a look-up for each distinct name.
+/// Returns the comparison key of each event of a trace. Cost: a look-up for each distinct name.
 pub(crate) fn keys(work: &GpuWork<'_>, texts: &mut Texts) -> Vec<Key> {
     let mut known: Vec<Option<(u32, u32, KernelClass)>> =
         vec![None; work.trace().strings().len() + 1];
@@ -107,12 +109,12 @@ impl Side<'_, '_> {
     }
 }
 
-/// Pairs all device work of `a` with that of `b`. Every event is in exactly one pair.
+/// Pairs all GPU activity of `a` with that of `b`. Every event is in exactly one pair.
 ///
 /// Nodes are matched from the root downwards: the children of matched nodes are aligned as
-/// sequences, first by name and shapes of arguments, in the gaps by name, in what is left by name
-/// without counters; two operators that are alone in a gap are taken for each other. What has no
-/// counterpart is passed through: its device work belongs to the lowest matched node around it.
+/// sequences, first by name and shapes of arguments, in the gaps by name, in the rest by name
+/// without counters; two operators that are alone in a gap match each other. A node without a
+/// counterpart is skipped: its GPU activity belongs to the lowest matched node around it.
 pub(crate) fn pair(a: &Side<'_, '_>, b: &Side<'_, '_>) -> (Vec<EventPair>, Places) {
     let mut out = Vec::new();
     let mut matched = Places::new();
@@ -130,7 +132,7 @@ pub(crate) fn pair(a: &Side<'_, '_>, b: &Side<'_, '_>) -> (Vec<EventPair>, Place
         for child in others(&right.children, matches.iter().map(|m| m.1)) {
             here[1].extend(b.tree.events_below(child));
         }
-        // In order of launch, which is that of the places for what one thread launched.
+        // Order of launch, which is the order of indices for activity launched by one thread.
         here.iter_mut().for_each(|h| h.sort_unstable());
         events(
             a,
@@ -153,7 +155,7 @@ pub(crate) fn pair(a: &Side<'_, '_>, b: &Side<'_, '_>) -> (Vec<EventPair>, Place
     (by_name(a, b, out), matched)
 }
 
-/// The entries of `list` at other places than the given ones.
+/// Returns the entries of `list` at indices other than the given ones.
 fn others(list: &[usize], places: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut taken = vec![false; list.len()];
     for place in places {
@@ -165,7 +167,7 @@ fn others(list: &[usize], places: impl Iterator<Item = usize>) -> Vec<usize> {
     free.map(|(entry, _)| *entry).collect()
 }
 
-/// Pairs of places, ascending.
+/// Pairs of indices, ascending.
 pub(crate) type Places = Vec<(usize, usize)>;
 
 /// Aligns the gaps that `found` leaves by a further key.
@@ -191,7 +193,7 @@ fn refine<K: PartialEq>(found: Places, a: &[K], b: &[K]) -> Places {
 /// A class of an event.
 type ClassKey = fn(&Key) -> (WorkKind, KernelClass);
 
-/// What of a node is compared.
+/// Comparison key of a node.
 type NodeKey = fn(&Node) -> (u32, Option<u32>);
 
 fn children(a: &Side<'_, '_>, left: &[usize], b: &Side<'_, '_>, right: &[usize]) -> Places {
@@ -211,7 +213,7 @@ fn children(a: &Side<'_, '_>, left: &[usize], b: &Side<'_, '_>, right: &[usize])
     for f in by {
         found = refine(found, &keys(a, left, f), &keys(b, right, f));
     }
-    // Operators that stand alone between the same neighbours.
+    // Operators that are alone between the same neighbors.
     let is_op = |side: &Side<'_, '_>, list: &[usize], at: usize| {
         let node = list.get(at).and_then(|n| side.node(*n));
         node.is_some_and(|n| n.is_op)
@@ -231,8 +233,8 @@ fn children(a: &Side<'_, '_>, left: &[usize], b: &Side<'_, '_>, right: &[usize])
 }
 
 /// Pairs the events of two lists: by name, in the gaps by name without templates, then the k-th of
-/// a class with the k-th of the class, by their names and in what is left by their launches. With `best` other than structure, the last step is marked as
-/// what it is.
+/// a class with the k-th of that class, by names and in the rest by launches. With `best` other
+/// than structure, pairs of the last step are marked as matched by class.
 fn events(
     a: &Side<'_, '_>,
     left: &[usize],
@@ -294,7 +296,7 @@ fn events(
     );
 }
 
-/// A last chance for what has no counterpart at its place: the same name anywhere else.
+/// Matches what has no counterpart at its place with the same name anywhere else.
 fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>, pairs: Vec<EventPair>) -> Vec<EventPair> {
     let (mut out, rest): (Vec<EventPair>, Vec<EventPair>) = pairs
         .into_iter()
@@ -339,7 +341,7 @@ fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>, pairs: Vec<EventPair>) -> Vec<Eve
 }
 
 impl EventPair {
-    /// Was it launched within the recordings?
+    /// Returns `true` if it was launched within the recordings.
     pub(crate) fn linked(&self, a: &Side<'_, '_>, b: &Side<'_, '_>) -> bool {
         let known = |side: &Side<'_, '_>, event: Option<usize>| {
             event.map(|e| side.tree.unlinked.binary_search(&e).is_err())

@@ -1,10 +1,10 @@
-//! The rows of TraceLens' `TraceDiff` (`diff_stats_df`), by its rules.
+//! Rows of TraceLens' `TraceDiff` (`diff_stats_df`), by its rules.
 //!
-//! The trees hold operators, runtime calls and device work; children of equal nodes are aligned by
-//! edit distance over names, without addresses; what has no counterpart there is listed, with the
-//! nearest operator around its launch and the name of the node above (the lowest common ancestor).
-//! Device work that is equal on both sides, calls included, is not listed; nor is what no operator
-//! launched.
+//! The trees hold operators, runtime API calls and GPU activity; children of equal nodes are
+//! aligned by edit distance over names, without addresses. Entries without a counterpart are listed
+//! with the nearest operator around their launch and the name of the node above (the lowest common
+//! ancestor). GPU activity that is equal on both sides, calls included, is not listed, nor is
+//! activity that no operator launched.
 
 use std::borrow::Cow;
 
@@ -17,22 +17,22 @@ use trace_model::{ArgColumn, ArgValue, SliceId};
 use crate::diff::tree::{Kinds, Texts, Tree};
 use crate::work::GpuWork;
 
-/// One piece of device work without an equal.
+/// A GPU activity without an equal counterpart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DiffStatsRow {
     /// Its name.
     pub name: String,
-    /// The operator that launched it.
+    /// Operator that launched it.
     pub operator: String,
-    /// The trace, 0 or 1.
+    /// Its trace, 0 or 1.
     pub side: usize,
     /// Arguments of the operator as Python writes tuples: `Input Dims`, `Input Strides`, `Input
     /// type`, `Concrete Inputs`; empty where they were not recorded.
     pub inputs: [String; 4],
     /// Its duration.
     pub kernel_ns: i64,
-    /// Time in which any work of the same ancestor and trace ran.
+    /// Time in which any activity of the same ancestor and trace ran.
     pub busy_ns: i64,
     /// Name of the lowest common ancestor.
     pub ancestor: String,
@@ -52,7 +52,7 @@ enum Child {
 struct Side<'w, 't> {
     work: &'w GpuWork<'t>,
     tree: Tree,
-    /// By event: the node of its call, if it is linked by correlation or arrow.
+    /// Node of the call of each event, if linked by correlation id or flow.
     node_of: Vec<Option<usize>>,
     inputs: [ArgColumn; 4],
 }
@@ -62,7 +62,7 @@ impl<'w, 't> Side<'w, 't> {
         let mut tree = Tree::new(work, Kinds::OpsAndCalls, texts);
         let mut node_of = vec![None; work.events().len()];
         for (at, node) in tree.nodes.iter_mut().enumerate() {
-            // Operators that are known by external id alone are no launch.
+            // An operator known by external id alone is not a launch.
             node.events.retain(|e| {
                 let event = work.events().get(*e);
                 event.is_some_and(|event| {
@@ -90,7 +90,7 @@ impl<'w, 't> Side<'w, 't> {
         }
     }
 
-    /// Nodes and events below a node in ascending time.
+    /// Returns the nodes and events below a node in ascending time.
     fn children(&self, at: usize) -> Vec<Child> {
         let Some(node) = self.tree.nodes.get(at) else {
             return Vec::new();
@@ -125,7 +125,7 @@ impl<'w, 't> Side<'w, 't> {
         }
     }
 
-    /// The operator around an event's launch.
+    /// Returns the operator around an event's launch.
     fn operator(&self, event: usize) -> Option<usize> {
         let mut at = (*self.node_of.get(event)?)?;
         loop {
@@ -141,7 +141,7 @@ impl<'w, 't> Side<'w, 't> {
     }
 }
 
-/// The rows for two traces, those of one ancestor side by side.
+/// Returns the rows for two traces, those of one ancestor next to each other.
 pub fn diff_stats(first: &GpuWork<'_>, second: &GpuWork<'_>) -> Vec<DiffStatsRow> {
     let mut texts = Texts::default();
     let a = Side::new(first, &mut texts);
@@ -221,11 +221,12 @@ fn rows(
     }
 }
 
-/// Cells of the table of edit distances above which a longest common subsequence is taken instead.
+/// Maximum number of cells of the edit distance table; above it a longest common subsequence is
+/// used.
 const MOST_CELLS: usize = 20_000_000;
 
 /// Aligns two lists by edit distance: from the ends, equal entries are joined, else an entry of the
-/// first list is passed over if that is on a shortest way, else one of the second.
+/// first list is skipped if that is on a shortest path, else one of the second.
 fn align(a: &[u32], b: &[u32]) -> Vec<(usize, usize)> {
     let width = b.len() + 1;
     if (a.len() + 1).saturating_mul(width) > MOST_CELLS {
@@ -263,11 +264,11 @@ fn align(a: &[u32], b: &[u32]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// JSON arrays as Python writes nested tuples: `[[1, 2], [], ["x"]]` is `((1, 2), (), ('x',))`.
-/// What is no array stays as it is.
+/// Converts JSON arrays to Python's notation of nested tuples: `[[1, 2], [], ["x"]]` becomes `((1,
+/// 2), (), ('x',))`. Other text is returned unchanged.
 fn python_tuple(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + 8);
-    // For each open bracket the number of its entries so far.
+    // Number of entries so far of each open bracket.
     let mut entries: Vec<usize> = Vec::new();
     let mut chars = json.chars().peekable();
     let mut fresh = true;

@@ -1,4 +1,4 @@
-//! The host slices that led to device work, as one tree for each trace.
+//! Builds a tree of the host slices that launched GPU activity, one for each trace.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +10,7 @@ use trace_model::{ArgColumn, Slice, SliceId, StrId, TrackId};
 
 use crate::work::{GpuEvent, GpuWork};
 
-/// Texts of both traces, each once.
+/// Interned strings of both traces.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     places: HashMap<String, u32, FxBuildHasher>,
@@ -33,24 +33,24 @@ impl Texts {
     }
 }
 
-/// One host slice on the way to device work.
+/// A host slice that launched GPU activity, directly or through slices below it.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// The slice; none of the root and of threads.
+    /// The slice; `None` for the root and for threads.
     pub(crate) slice: Option<SliceId>,
     pub(crate) parent: usize,
-    /// Its name as it is compared.
+    /// Its name as compared.
     pub(crate) name: u32,
-    /// The same without the numbers that count instances.
+    /// Its name without the numbers that count instances.
     pub(crate) family: u32,
     /// Shapes of its arguments, if they were recorded.
     pub(crate) shape: Option<u32>,
-    /// Is it an operator?
+    /// `true` for operators.
     pub(crate) is_op: bool,
     pub(crate) start_ns: i64,
-    /// Nodes below, in ascending time.
+    /// Child nodes, in ascending time.
     pub(crate) children: Vec<usize>,
-    /// Device work that it launched itself, as places of events, in order of launch.
+    /// Indices of the events that it launched directly, in order of launch.
     pub(crate) events: Vec<usize>,
 }
 
@@ -63,12 +63,12 @@ pub(crate) struct Tree {
     pub(crate) unlinked: Vec<usize>,
 }
 
-/// Which slices become nodes.
+/// Kinds of slices that become nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kinds {
     /// Python functions, annotations and operators.
     All,
-    /// Operators and runtime calls.
+    /// Operators and runtime API calls.
     OpsAndCalls,
 }
 
@@ -80,9 +80,9 @@ struct Builder<'w, 't> {
     nodes: Vec<Node>,
     by_slice: HashMap<SliceId, usize, FxBuildHasher>,
     threads: BTreeMap<TrackId, usize>,
-    /// Names of the trace as (compared name, family).
+    /// Names of the trace: (compared name, family).
     names: HashMap<(Option<StrId>, bool), (u32, u32), FxBuildHasher>,
-    /// The only track with Python functions, for threads whose operators are on another one.
+    /// The only track with Python functions, for threads whose operators are on another track.
     python: Option<TrackId>,
 }
 
@@ -93,8 +93,8 @@ impl Tree {
         Self::of(work, kinds, 0..work.events().len(), python, texts)
     }
 
-    /// Builds the tree of some events, which are places of `work.events()` in ascending order;
-    /// `python` is the trace's [`python_track`].
+    /// Builds the tree of some events, which are ascending indices of `work.events()`; `python` is
+    /// the trace's [`python_track`].
     pub(crate) fn of(
         work: &GpuWork<'_>,
         kinds: Kinds,
@@ -151,7 +151,7 @@ impl Tree {
         Self { nodes, unlinked }
     }
 
-    /// All events at and below `node`, in order of nodes.
+    /// Returns all events at and below `node`, in order of nodes.
     pub(crate) fn events_below(&self, node: usize) -> Vec<usize> {
         let mut out = Vec::new();
         let mut open = vec![node];
@@ -165,13 +165,13 @@ impl Tree {
     }
 }
 
-/// What launched an event; with only an external id the operator around the launch.
+/// Returns the launch of an event; with only an external id, the operator around the launch.
 fn launch<'t>(work: &GpuWork<'t>, event: &GpuEvent) -> Option<Slice<'t>> {
     work.index().launch_of(work.slice(event)).map(|l| l.0)
 }
 
-/// The only track with Python functions, for threads whose operators are on another one; none if
-/// there are several. Cost: a pass over the slices.
+/// Returns the only track with Python functions, for threads whose operators are on another track;
+/// `None` if there are several. Cost: one pass over the slices.
 pub(crate) fn python_track(work: &GpuWork<'_>) -> Option<TrackId> {
     let trace = work.trace();
     let mut found = None;
@@ -200,7 +200,7 @@ impl<'t> Builder<'_, 't> {
         }
     }
 
-    /// The node of the innermost kept slice at or around `slice`; makes those that are missing.
+    /// Returns the node of the innermost kept slice at or around `slice`; creates missing nodes.
     fn node_of(&mut self, slice: Slice<'t>) -> usize {
         let mut missing: Vec<Slice<'t>> = Vec::new();
         let mut known = None;
@@ -234,7 +234,7 @@ impl<'t> Builder<'_, 't> {
         at
     }
 
-    /// The slices of a track that are open at an instant, innermost first.
+    /// Returns the slices of a track that are open at an instant, innermost first.
     fn open_at(&self, track: TrackId, at: i64) -> Vec<Slice<'t>> {
         let trace = self.work.trace();
         let list = trace.slices_on(track);
@@ -250,7 +250,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     fn thread(&mut self, track: TrackId) -> usize {
-        // Operators of one thread and its Python functions may be on different tracks.
+        // The operators of a thread and its Python functions may be on different tracks.
         let track = self.python.unwrap_or(track);
         if let Some(node) = self.threads.get(&track) {
             return *node;
@@ -324,8 +324,8 @@ impl<'t> Builder<'_, 't> {
     }
 }
 
-/// A Python function's name without what differs between installations: the folders above the last
-/// two parts of its path, its line number, and addresses.
+/// Returns the name of a Python function without the parts that differ between installations: the
+/// folders above the last two parts of its path, its line number, and addresses.
 ///
 /// `/opt/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py(124): forward` is
 /// `modules/linear.py: forward`.

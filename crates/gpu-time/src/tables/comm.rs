@@ -35,16 +35,16 @@ fn rank_at(digests: &[RankDigest], c: &CollectiveTime, at: Option<usize>) -> Cel
         .into()
 }
 
-/// How the size of the message is known.
+/// Returns the source of the message size.
 fn size_source(what: &Collective) -> &'static str {
     what.size_source.map_or("unknown", SizeSource::name)
 }
 
-/// One row for each collective kernel of each rank, by rank and start.
+/// Returns one row for each collective kernel of each rank, by rank and start.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -76,7 +76,7 @@ pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         Column::text("source").title("trace"),
     ];
     let mut table = Table::new("kernels", columns)?;
-    // By kernel: place of the collective and of the kernel in it.
+    // By kernel: index of the collective and of the kernel in it.
     let mut at: BTreeMap<(usize, usize), (usize, usize)> = BTreeMap::new();
     for (i, c) in job.collectives.iter().enumerate() {
         for (k, run) in c.matched.runs.iter().enumerate() {
@@ -136,11 +136,11 @@ pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     Ok(table)
 }
 
-/// One row for each collective, by group and time.
+/// Returns one row for each collective, by group and time.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     let columns = vec![
         Column::uint("collective"),
@@ -209,11 +209,12 @@ pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     Ok(table)
 }
 
-/// One row for each rank: its clock, its communication, its waits, and those it inflicted.
+/// Returns one row for each rank: its clock, its communication, its wait time, and the delay that
+/// it caused to other ranks.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -293,11 +294,11 @@ pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The ranks for people: what matters in 80 columns.
+/// Returns the ranks for text output: the main columns in 80 characters.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -319,7 +320,7 @@ pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> 
             let name = c.0.short_name();
             name.unwrap_or_else(|| c.0.kind.name().to_owned())
         });
-        // Of a rank alone nothing is known of waits.
+        // Wait time is unknown for a single rank.
         let known = |ns: i64| (sum.collectives > 0).then_some(ns);
         table.push(&[
             digest.rank.0.into(),
@@ -335,11 +336,11 @@ pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> 
     Ok(table)
 }
 
-/// One row for each group of ranks.
+/// Returns one row for each group of ranks.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn groups(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     let columns = vec![
         Column::text("group"),
@@ -384,11 +385,11 @@ pub fn groups(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     Ok(table)
 }
 
-/// One row for each operation, group, type and size, most kernel time first.
+/// Returns one row for each operation, group, dtype and size, most kernel time first.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     let columns = vec![
         Column::text("type"),
@@ -439,11 +440,11 @@ pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The collectives that hosts carried out themselves, by rank and kind, most time first.
+/// Returns the collectives that hosts carried out themselves, by rank and kind, most time first.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn host(digests: &[RankDigest]) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -477,11 +478,11 @@ pub fn host(digests: &[RankDigest]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The types for people: what matters in 80 columns.
+/// Returns the types for text output: the main columns in 80 characters.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn types_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Table> {
     let rows = summarise(digests, job);
     let latency = match rows.iter().any(|row| row.includes_waiting) {
@@ -515,12 +516,12 @@ pub fn types_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Re
     Ok(table)
 }
 
-/// The collectives whose last rank was late by more than the clocks' error, those that cost most
-/// first, with what the rank did before.
+/// Returns the collectives whose last rank was late by more than the clocks' error, most costly
+/// first, with the work of the rank before.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn late(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),
@@ -560,11 +561,11 @@ pub fn late(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Tab
     Ok(table)
 }
 
-/// The late collectives for people: what matters in 80 columns.
+/// Returns the late collectives for text output: the main columns in 80 characters.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn late_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Table> {
     let columns = vec![
         Column::uint("rank"),

@@ -1,4 +1,4 @@
-//! Two traces side by side.
+//! Comparison of two traces.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ fn signed(name: &'static str, title: &'static str) -> Column {
     Column::int(name).unit(Unit::Nanos).title(title)
 }
 
-/// A number per step.
+/// Returns a column with a number per step.
 fn per_step_count(name: &'static str, title: &'static str) -> Column {
     Column::real(name).unit(Unit::Count).title(title)
 }
 
-/// How much the second is in percent of the first.
+/// Returns the second value in percent of the first.
 fn ratio([a, b]: [f64; 2]) -> Option<f64> {
     (a > 0.0).then(|| 100.0 * b / a)
 }
 
-/// The columns of a difference: sums of both sides, their difference where both are sums of the same
-/// number of steps, and the same per step.
+/// Returns the columns of a difference: sums of both sides, their difference where both cover the
+/// same number of steps, and the same per step.
 fn difference() -> [Column; 9] {
     [
         count("steps_a", "number of steps A"),
@@ -60,7 +60,7 @@ fn difference_cells(
     ]
 }
 
-/// The columns of a difference in text: per step.
+/// Returns the columns of a difference for text output: per step.
 fn narrow_difference() -> [Column; 4] {
     [
         real_nanos("a_per_step_ns", "A"),
@@ -79,11 +79,12 @@ fn kind_name(found: &Comparison, at: usize) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// The time of both sides: for each kind of step and each metric its distribution over the steps.
+/// Returns the time of both sides: for each kind of step and each metric its distribution over the
+/// steps.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn time(found: &Comparison) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("step_kind"),
@@ -144,11 +145,11 @@ pub fn time(found: &Comparison) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The time of one kind of step in text.
+/// Returns the time of one kind of step for text output.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn time_narrow(kind: &StepKind) -> report::Result<Table> {
     let mut columns = vec![Column::text("what").title("")];
     columns.extend(narrow_difference());
@@ -183,11 +184,11 @@ pub fn time_narrow(kind: &StepKind) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The steps of both sides, one after the other.
+/// Returns the steps of both sides, one side after the other.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn steps(found: &Comparison) -> report::Result<Table> {
     let columns = vec![
         Column::text("side"),
@@ -221,11 +222,12 @@ pub fn steps(found: &Comparison) -> report::Result<Table> {
     Ok(table)
 }
 
-/// One row for each pair of kernels at one place of the program, largest absolute difference first.
+/// Returns one row for each pair of kernels at one place of the program, largest absolute
+/// difference first.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn kernels(found: &Comparison, top: usize) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("step_kind"),
@@ -263,12 +265,13 @@ pub fn kernels(found: &Comparison, top: usize) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The kernels for people: what matters in 80 columns, those that differ. Rows differ in what they show: names of kernels are distinct where
-/// the kernels are, and where a place of the program is not told by its operator, modules, kind of step and evidence are named.
+/// Returns the kernels that differ for text output: the main columns in 80 characters. Rows are
+/// distinct: names of kernels are distinct where the kernels are, and where the operator does not
+/// identify a place of the program, modules, kind of step and evidence are added.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn kernels_narrow(found: &Comparison, top: usize) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("operator"),
@@ -316,15 +319,16 @@ pub fn kernels_narrow(found: &Comparison, top: usize) -> report::Result<Table> {
     Ok(table)
 }
 
-/// `true` if both sides differ by at least a nanosecond.
+/// Returns `true` if both sides differ by at least a nanosecond.
 fn differs([a, b]: [f64; 2]) -> bool {
     (b - a).abs() >= 1.0
 }
 
-/// What tells rows apart: by row and from the most important on.
+/// Label part of each row; parts come most important first.
 type Part<'p> = &'p dyn Fn(usize) -> String;
 
-/// Labels of rows with these `keys`: the first of `parts`, and of rows whose keys and labels are equal the next parts, too, in brackets.
+/// Returns labels of rows with these `keys`: the first of `parts`; rows with equal keys and labels
+/// also get the next parts, in brackets.
 fn places<K: Ord>(keys: &[K], parts: &[Part<'_>]) -> Vec<String> {
     let Some((first, more)) = parts.split_first() else {
         return vec![String::new(); keys.len()];
@@ -347,12 +351,12 @@ fn places<K: Ord>(keys: &[K], parts: &[Part<'_>]) -> Vec<String> {
     labels
 }
 
-/// One row for each operator with the device work that it launched itself, largest absolute
-/// difference first.
+/// Returns one row for each operator with the GPU activity that it launched directly, largest
+/// absolute difference first.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn operators(found: &Comparison, top: usize) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("step_kind"),
@@ -392,11 +396,12 @@ pub fn operators(found: &Comparison, top: usize) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The operators for people: what matters in 80 columns, those that differ; numbers of kernels are per step, as times are.
+/// Returns the operators that differ for text output: the main columns in 80 characters. Numbers of
+/// kernels are per step, like times.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn operators_narrow(found: &Comparison, top: usize) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("module"),
@@ -430,11 +435,11 @@ pub fn operators_narrow(found: &Comparison, top: usize) -> report::Result<Table>
     Ok(table)
 }
 
-/// The two sides: their device work, and by what evidence it is matched.
+/// Returns the two sides: their GPU activity, and the evidence by which it is matched.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn totals(diff: &Diff, names: [&str; 2]) -> report::Result<Table> {
     let columns = vec![
         Column::text("trace"),
@@ -456,11 +461,11 @@ pub fn totals(diff: &Diff, names: [&str; 2]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The totals for people, in percent.
+/// Returns the totals for text output, in percent.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn totals_narrow(diff: &Diff) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("trace"),
@@ -478,11 +483,11 @@ pub fn totals_narrow(diff: &Diff) -> report::Result<Table> {
     Ok(table)
 }
 
-/// HTA's `compare_traces`, with its column names.
+/// Returns HTA's `compare_traces`, with its column names.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn hta(rows: &[NameRow], top: usize) -> report::Result<Table> {
     let columns = vec![
         Column::text("name"),
@@ -510,11 +515,12 @@ pub fn hta(rows: &[NameRow], top: usize) -> report::Result<Table> {
     Ok(table)
 }
 
-/// TraceLens' `diff_stats_df`, with its column names; numbers of events are those of our store.
+/// Returns TraceLens' `diff_stats_df`, with its column names; event numbers are those of the trace
+/// store.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn tracelens(rows: &[DiffStatsRow], top: usize) -> report::Result<Table> {
     let us = |name: &'static str| Column::real(name).reals(RealFormat::ShortestPoint);
     let columns = vec![

@@ -1,4 +1,4 @@
-//! Accounts of time.
+//! GPU time breakdowns.
 
 use report::{Cell, Column, RealFormat, Table};
 
@@ -9,26 +9,26 @@ use crate::rules::Rules;
 use crate::spread::Spread;
 use rank_align::real::nearest;
 
-/// One account and what it is of.
+/// A breakdown with its key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuRow {
-    /// The trace, or the step of it.
+    /// The trace, or a step of it.
     pub of: RowKey,
-    /// The device, for accounts by device or stream.
+    /// Device, for breakdowns by device or stream.
     pub device: Option<i64>,
-    /// The stream, for accounts by stream.
+    /// Stream, for breakdowns by stream.
     pub stream: Option<i64>,
-    /// What counted as what.
+    /// Rules of the breakdown.
     pub rules: Rules,
-    /// Events of the trace, of whatever kind.
+    /// Number of all events of the trace.
     pub events_total: u64,
-    /// The account.
+    /// The breakdown.
     pub time: GpuTime,
-    /// How long the step lasts on the host, for accounts by step.
+    /// Duration of the step on the host, for breakdowns by step.
     pub host_ns: Option<i64>,
 }
 
-/// Which columns say what a row is of.
+/// Key columns of the rows.
 #[derive(Clone, Copy, Default)]
 struct Keys {
     of: row_key::Keys,
@@ -68,12 +68,12 @@ impl Keys {
     }
 }
 
-/// The table that others compare with: microseconds with three decimals, percent with four; the
-/// overlap is null without communication.
+/// Returns the reference table for comparison: microseconds with three decimals, percent with four;
+/// the overlap is null without communication.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
     let keys = Keys::of(rows);
     let us = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(3));
@@ -120,7 +120,7 @@ pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
             ]
             .map(Cell::UInt),
         );
-        // Without GPU activity and without a window no time is known, not even that of nothing.
+        // Without GPU activity and without a window, all times are unknown, including zero ones.
         let known = t.gpu_events > 0 || t.span_ns > 0;
         let micros = |ns| match known {
             true => micros(ns),
@@ -147,17 +147,18 @@ pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// A span in microseconds. Three decimals of it are exact up to 2^53 ns, more than a hundred days.
+/// Returns a duration in microseconds. Three decimals are exact up to 2^53 ns, more than a hundred
+/// days.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 fn micros(ns: i64) -> Cell<'static> {
     Cell::Real(ns as f64 / 1000.0)
 }
 
-/// The accounts in nanoseconds, with all that is known of them.
+/// Returns the breakdowns in nanoseconds, with all columns.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
     let keys = Keys::of(rows);
     let mut columns = keys.columns();
@@ -194,7 +195,7 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
     let mut table = Table::new("gpu", columns)?;
     for row in rows {
         let t = &row.time;
-        // Without GPU activity and without a window no time is known, not even that of nothing.
+        // Without GPU activity and without a window, all times are unknown, including zero ones.
         let known = t.gpu_events > 0 || t.span_ns > 0;
         let ns = |ns: i64| Cell::from(known.then_some(ns));
         let mut cells = keys.cells(row);
@@ -232,11 +233,11 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// One account, line by line, each time with its share of the span.
+/// Returns one breakdown, line by line, each time with its share of the span.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn profile(time: &GpuTime) -> report::Result<Table> {
     let columns = vec![
         Column::text("what").title(""),
@@ -268,11 +269,11 @@ pub fn profile(time: &GpuTime) -> report::Result<Table> {
     Ok(table)
 }
 
-/// Accounts of several traces, one line each, in percent of the span.
+/// Returns the breakdowns of several traces, one line each, in percent of the span.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn traces(rows: &[GpuRow]) -> report::Result<Table> {
     let columns = vec![
         Column::text("trace"),
@@ -302,16 +303,17 @@ pub fn traces(rows: &[GpuRow]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// A quantile and what it is called.
+/// A quantile with its name.
 type Quantile = (&'static str, fn(&Spread) -> f64);
 
 const QUANTILES: [Quantile; 2] = [("median", |s| s.median_ns), ("p90", |s| s.p90_ns)];
 
-/// The distribution of the accounts of steps: the median and the 90th percentile of each time.
+/// Returns the distribution of the breakdowns of steps: the median and the 90th percentile of each
+/// time.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 fn spread_rows(
     rows: &[&GpuRow],
     has_batch: bool,
@@ -347,15 +349,15 @@ fn spread_rows(
     Ok(())
 }
 
-/// How many times the median a step must last to be marked.
+/// Minimum duration of a marked step, as a multiple of the median.
 const OUTLIER: i64 = 2;
 
-/// Accounts of parts of one trace, one line each. Of three and more steps the median and the 90th
-/// percentile follow; a step that lasts more than twice the median is marked with `!`.
+/// Returns the breakdowns of parts of one trace, one line each. With three or more steps the median
+/// and the 90th percentile follow; a step that lasts more than twice the median is marked with `!`.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
     let has_host = rows.iter().any(|row| row.host_ns.is_some());
     let has_batch = rows.iter().any(|row| row.of.batch_label().is_some());

@@ -5,11 +5,11 @@ use report::{Cell, Column, Result, Table};
 use super::{nanos, rows_of};
 use crate::compat::hta::{Combination, StreamIdle};
 
-/// Idle time by the rules of HTA.
+/// Returns the idle time by the rules of HTA.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn hta_idle<'r>(
     results: impl IntoIterator<Item = (&'r str, &'r [StreamIdle])>,
 ) -> Result<Table> {
@@ -29,11 +29,11 @@ pub fn hta_idle<'r>(
     })
 }
 
-/// Combinations of kernel types by the rules of HTA.
+/// Returns the combinations of kernel types by the rules of HTA.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn hta_types<'r>(
     results: impl IntoIterator<Item = (&'r str, &'r [Combination])>,
 ) -> Result<Table> {

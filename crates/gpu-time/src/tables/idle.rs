@@ -8,11 +8,11 @@ use super::row_key::{Keys, RowKey};
 use super::{count, nanos, place, place_cells, short_names};
 use crate::idle::{Idle, IdleScope, IdleTime};
 
-/// Idle time by cause.
+/// Returns the idle time by cause.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn idle(results: &[(RowKey, &Idle)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
@@ -86,11 +86,11 @@ fn narrow_cells<'c>(of: &'c str, t: &IdleTime) -> [Cell<'c>; 9] {
     ]
 }
 
-/// The same of one trace, for people.
+/// Returns the idle time of one trace by cause, for text output.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn idle_narrow(result: &Idle) -> Result<Table> {
     let mut table = Table::new("idle", narrow("of"))?;
     for row in &result.rows {
@@ -104,11 +104,12 @@ pub fn idle_narrow(result: &Idle) -> Result<Table> {
     Ok(table)
 }
 
-/// Steps of one trace, for people: the time of each in which no device ran.
+/// Returns the idle time of steps of one trace, for text output: the time of each in which no
+/// device ran.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn idle_steps(results: &[(RowKey, &Idle)]) -> Result<Table> {
     let mut table = Table::new("idle", narrow("step"))?;
     for (of, result) in results {
@@ -120,18 +121,19 @@ pub fn idle_steps(results: &[(RowKey, &Idle)]) -> Result<Table> {
     Ok(table)
 }
 
-/// The name of work next to a gap; null where there is none.
+/// Returns the name of the activity next to a gap; null if there is none.
 fn named<'n>(name: &'n str, short: &'n BTreeMap<&str, String>) -> Cell<'n> {
     let name = short.get(name).map_or(name, String::as_str);
     Some(name).filter(|name| !name.is_empty()).into()
 }
 
-/// The longest gaps; for people their place is the time since the first device work, and kernels have no template arguments and
-/// parameters where that leaves them distinct.
+/// Returns the longest gaps. For text output (`for_people`) times count from the first GPU
+/// activity, and kernels have no template arguments and parameters where they stay distinct
+/// without.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn gaps(results: &[(RowKey, &Idle)], for_people: bool) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = Vec::new();

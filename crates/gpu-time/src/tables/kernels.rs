@@ -7,12 +7,12 @@ use super::{count, nanos, pct, real_nanos, rows_of, short_names, spread_cells, s
 use crate::compat::tracelens::Launcher;
 use crate::kernels::Kernels;
 
-/// Groups of kernels, at most `top` of each trace or step; `by` are the columns of the keys. The first key is called
-/// `name`, too, as where it is the only one.
+/// Returns the groups of kernels, at most `top` of each trace or step; `by` are the columns of the
+/// keys. The first key is also called `name`, as when it is the only one.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn kernels(results: &[(RowKey, &Kernels)], by: &[&'static str], top: usize) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
@@ -56,11 +56,12 @@ pub fn kernels(results: &[(RowKey, &Kernels)], by: &[&'static str], top: usize) 
     Ok(table)
 }
 
-/// The same of one trace, for people: kernels without template arguments and parameters, where that leaves them distinct.
+/// Returns the groups of one trace for text output: kernels without template arguments and
+/// parameters, where they stay distinct without.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn kernels_narrow(result: &Kernels, by: &[&'static str], top: usize) -> Result<Table> {
     let title = |name: &&'static str| Column::text(*name).title(name.trim_start_matches("by_"));
     let mut columns: Vec<Column> = by.iter().map(title).collect();
@@ -91,11 +92,11 @@ pub fn kernels_narrow(result: &Kernels, by: &[&'static str], top: usize) -> Resu
     Ok(table)
 }
 
-/// Launching operators by the rules of TraceLens.
+/// Returns the launching operators by the rules of TraceLens.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn launchers<'r>(
     results: impl IntoIterator<Item = (&'r str, &'r [Launcher])>,
 ) -> Result<Table> {

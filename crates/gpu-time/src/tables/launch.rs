@@ -9,7 +9,7 @@ use super::{
 use crate::launch::{LaunchKind, LaunchTimes, Launches};
 use crate::spread::Spread;
 
-/// Metrics, what each is called in text, and its distribution.
+/// Returns the metrics: machine name, title and distribution.
 fn metrics(times: &LaunchTimes) -> [(&'static str, &'static str, &Spread); 7] {
     [
         ("latency", "latency", &times.latency),
@@ -26,11 +26,11 @@ fn metrics(times: &LaunchTimes) -> [(&'static str, &'static str, &Spread); 7] {
     ]
 }
 
-/// Launches, one row for each group and metric.
+/// Returns the launches, one row for each group and metric.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn launches(results: &[(RowKey, &Launches)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
@@ -54,11 +54,11 @@ pub fn launches(results: &[(RowKey, &Launches)]) -> Result<Table> {
     Ok(table)
 }
 
-/// The same of one trace, for people: all streams together.
+/// Returns the launches of one trace for text output: all streams together.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn launches_narrow(result: &Launches) -> Result<Table> {
     let columns = vec![
         Column::text("what"),
@@ -90,11 +90,11 @@ pub fn launches_narrow(result: &Launches) -> Result<Table> {
     Ok(table)
 }
 
-/// Steps of one trace, for people: all launches of each.
+/// Returns the launches of steps of one trace for text output.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn launch_steps(results: &[(RowKey, &Launches)]) -> Result<Table> {
     let columns = vec![
         Column::text("step"),
@@ -130,11 +130,11 @@ pub fn launch_steps(results: &[(RowKey, &Launches)]) -> Result<Table> {
     Ok(table)
 }
 
-/// Depths of queues.
+/// Returns the queue depths.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn depth(results: &[(RowKey, &Launches)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
@@ -164,11 +164,11 @@ pub fn depth(results: &[(RowKey, &Launches)]) -> Result<Table> {
     Ok(table)
 }
 
-/// Depths of queues over time.
+/// Returns the queue depths over time.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn depth_series(results: &[(RowKey, &Launches)], for_people: bool) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = if for_people {

@@ -6,11 +6,11 @@ use super::row_key::{Keys, RowKey};
 use super::{bytes, count, stretch, trace};
 use crate::memory::Memory;
 
-/// Memory of traces, or of steps of them.
+/// Returns the memory of traces, or of steps of them.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn memory(results: &[(RowKey, &Memory)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
@@ -56,11 +56,11 @@ pub fn memory(results: &[(RowKey, &Memory)]) -> Result<Table> {
     Ok(table)
 }
 
-/// The same of one trace, for people.
+/// Returns the memory of one trace for text output.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn memory_narrow(result: &Memory) -> Result<Table> {
     let columns = vec![
         Column::text("what"),
@@ -86,11 +86,11 @@ pub fn memory_narrow(result: &Memory) -> Result<Table> {
     Ok(table)
 }
 
-/// Memory of the steps of one trace, for people.
+/// Returns the memory of the steps of one trace for text output.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn memory_steps(steps: &[(RowKey, Memory)]) -> Result<Table> {
     let columns = vec![
         Column::text("step"),
@@ -121,11 +121,11 @@ pub fn memory_steps(steps: &[(RowKey, Memory)]) -> Result<Table> {
     Ok(table)
 }
 
-/// Memory over time.
+/// Returns the memory over time.
 ///
 /// # Errors
 ///
-/// None but defects.
+/// Returns an error only on a defect.
 pub fn memory_series<'r>(
     results: impl IntoIterator<Item = (&'r str, &'r Memory)>,
     for_people: bool,

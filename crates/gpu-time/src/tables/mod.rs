@@ -1,5 +1,5 @@
-//! Results as tables of `report`: wide ones in integer nanoseconds for programs, narrow ones, which
-//! fit a terminal, for people.
+//! Results as tables of `report`: wide ones in integer nanoseconds for programs, narrow ones for
+//! terminals.
 
 pub mod comm;
 pub mod diff;
@@ -28,7 +28,7 @@ pub use launch::{depth, depth_series, launch_steps, launches, launches_narrow};
 pub use memory::{memory, memory_narrow, memory_series, memory_steps};
 pub use row_key::RowKey;
 
-/// Version of the shape of all tables of this crate.
+/// Schema version of all tables of this crate.
 pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
 fn nanos(name: &'static str, title: &'static str) -> Column {
@@ -51,7 +51,8 @@ fn pct(name: &'static str, title: &'static str) -> Column {
     Column::real(name).unit(Unit::Pct).title(title)
 }
 
-/// Names of device work for text output, as [`display_names`] makes them: distinct where the names are.
+/// Returns names of GPU activities for text output, as [`display_names`] makes them: distinct where
+/// the names are.
 pub fn short_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<&'n str, String> {
     display_names(names)
 }
@@ -68,7 +69,8 @@ fn place_cells(of: Option<(DeviceId, StreamId)>) -> [Cell<'static>; 2] {
     [of.map(|p| p.0.0).into(), of.map(|p| p.1.0).into()]
 }
 
-/// A stretch of time: instants of the trace's clock, or for people times since the first.
+/// Returns the columns of an interval: instants of the trace's clock, or for text output times
+/// since the first.
 fn stretch(for_people: bool) -> [Column; 2] {
     match for_people {
         true => [nanos("start_ns", "from"), nanos("end_ns", "to")],
@@ -76,7 +78,7 @@ fn stretch(for_people: bool) -> [Column; 2] {
     }
 }
 
-/// A table of lists, one for each trace.
+/// Returns a table of lists, one for each trace.
 fn rows_of<'r, R: 'r, const N: usize>(
     name: &'static str,
     columns: [Column; N],
@@ -125,11 +127,11 @@ fn spread_cells(s: &Spread) -> [Cell<'static>; 10] {
     ]
 }
 
-/// The remarks on each trace.
+/// Returns the notes on each trace.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn notes<'n>(notes: impl IntoIterator<Item = (&'n str, &'n Note)>) -> report::Result<Table> {
     let columns = vec![
         Column::text("trace"),

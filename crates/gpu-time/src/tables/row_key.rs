@@ -1,23 +1,23 @@
-//! What a row is of.
+//! Key of a row.
 
 use report::{Cell, Column};
 use trace_model::step_name::{StepBatch, StepPhase, step_batch, step_phase};
 
-/// What a row is of: a trace, or a step of it.
+/// Key of a row: a trace, or a step of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowKey {
-    /// The trace.
+    /// Name of the trace.
     pub trace: String,
-    /// The number of the step, for results by step.
+    /// Number of the step, for results by step.
     pub step_index: Option<u64>,
-    /// The name of the step, or of what belongs to none.
+    /// Name of the step, or of the activity outside of all steps.
     pub step: Option<String>,
-    /// Why the step is not whole, if it is not.
+    /// Reason why the step is not complete, if so.
     pub partial: Option<String>,
 }
 
 impl RowKey {
-    /// The step for people: its number, its name, and whether it is whole.
+    /// Returns the step for text output: its number, its name, and whether it is complete.
     pub fn step_label(&self) -> String {
         let mut words = Vec::new();
         words.extend(self.step_index.map(|at| at.to_string()));
@@ -26,7 +26,7 @@ impl RowKey {
         words.join(" ")
     }
 
-    /// What the name of the step states of its batch.
+    /// Returns the batch that the name of the step states.
     fn batch(&self) -> StepBatch {
         let batch = self.step.as_deref().and_then(step_batch);
         batch.unwrap_or_default()
@@ -36,8 +36,8 @@ impl RowKey {
         self.step.as_deref().and_then(step_phase)
     }
 
-    /// The batch of the step in text, where its name states its phase: `decode 32`, and of a mixed one prompts and requests that
-    /// get a token, `mixed 2+30`.
+    /// Returns the batch of the step for text output, if its name states its phase: `decode 32`;
+    /// for a mixed step the number of prompts and of requests that get a token, `mixed 2+30`.
     pub fn batch_label(&self) -> Option<String> {
         let phase = self.phase()?;
         let batch = self.batch();
@@ -54,7 +54,7 @@ impl RowKey {
     }
 }
 
-/// Which columns say what rows are of.
+/// Key columns of the rows.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Keys {
     step: bool,

@@ -17,7 +17,7 @@ fn micros(ns: i64) -> Cell<'static> {
     Cell::Real(ns as f64 / 1000.0)
 }
 
-/// Group, operation and message, as three of the tables have them.
+/// Returns the columns of group, operation and message, which three of the tables share.
 fn message_columns() -> [Column; 7] {
     [
         Column::text("Process Group Name"),
@@ -30,7 +30,7 @@ fn message_columns() -> [Column; 7] {
     ]
 }
 
-/// The cells of [`message_columns`].
+/// Returns the cells of [`message_columns`].
 fn message(what: &Collective) -> [Cell<'_>; 7] {
     [
         what.group.as_deref().into(),
@@ -43,11 +43,11 @@ fn message(what: &Collective) -> [Cell<'_>; 7] {
     ]
 }
 
-/// TraceLens' `build_df_long`, with its column names.
+/// Returns TraceLens' `build_df_long`, with its column names.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn tracelens_long(rows: &[LongRow]) -> report::Result<Table> {
     let [group, ranks, name, size, dtype, nelems_in, nelems_out] = message_columns();
     let columns = vec![
@@ -95,11 +95,11 @@ pub fn tracelens_long(rows: &[LongRow]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// TraceLens' `build_df_nccl_implicit_sync_cat`, with its column names.
+/// Returns TraceLens' `build_df_nccl_implicit_sync_cat`, with its column names.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn tracelens_sync(rows: &[SyncRow]) -> report::Result<Table> {
     let mut columns = vec![Column::text("collective_id")];
     columns.extend(message_columns());
@@ -136,11 +136,11 @@ pub fn tracelens_sync(rows: &[SyncRow]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// TraceLens' `build_df_summary_long`, with its column names.
+/// Returns TraceLens' `build_df_summary_long`, with its column names.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn tracelens_long_summary(rows: &[LongSummary]) -> report::Result<Table> {
     let mut columns = vec![Column::uint("rank")];
     columns.extend(message_columns());
@@ -179,11 +179,11 @@ pub fn tracelens_long_summary(rows: &[LongSummary]) -> report::Result<Table> {
     Ok(table)
 }
 
-/// TraceLens' `build_df_summary_nccl_implicit_sync_cat`, with its column names.
+/// Returns TraceLens' `build_df_summary_nccl_implicit_sync_cat`, with its column names.
 ///
 /// # Errors
 ///
-/// None but defects: the columns are fixed.
+/// Returns an error only on a defect: the columns are fixed.
 pub fn tracelens_sync_summary(rows: &[SyncSummary]) -> report::Result<Table> {
     let mut columns = vec![
         Column::text("Collective name"),
