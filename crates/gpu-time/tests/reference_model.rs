@@ -441,8 +441,8 @@ fn causes(work: &[&Work], window: (usize, usize)) -> [i64; 4] {
     causes
 }
 
-/// Returns `true` if it is ambiguous which activity ends a gap: two start together, or one has zero
-/// length.
+/// Returns `true` if the activity that ends each gap is unambiguous: no two start together, and none
+/// has zero length.
 fn ties(work: &[&Work]) -> bool {
     let mut starts: Vec<usize> = work.iter().map(|w| w.start).collect();
     starts.sort_unstable();

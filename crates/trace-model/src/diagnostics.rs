@@ -53,7 +53,7 @@ impl Severity {
 
 macro_rules! issues {
     ($($(#[$doc:meta])* $variant:ident $name:literal $severity:ident $text:literal;)*) => {
-        /// The kinds of oddities that readers and the store count.
+        /// Kinds of issues that readers and the store count.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum IssueKind {

@@ -68,7 +68,7 @@ pub struct FinishOptions {
     /// imprecision, in nanoseconds: the later one is treated as inside the other, or as after it,
     /// whichever needs the smaller change. Durations are unchanged. Default is 0.
     pub snap_ns: i64,
-    /// `true` to end every slice above an unclosed one when a slice below it ends, as in the
+    /// `true` if, when a slice ends below unclosed ones, every slice above it gets its end, as in the
     /// reference's tables: complete slices too, and with a negative duration if necessary. Default
     /// is `false`: only unclosed slices are cut, to no less than 0.
     pub cut_all: bool,
