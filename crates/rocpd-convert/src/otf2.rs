@@ -122,7 +122,8 @@ fn failed(path: &Path, step: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::File { path, step, source }
 }
 
-/// Checks that a folder of the archive's name holds only events, so that it may be replaced.
+/// Checks that a folder of the archive's name holds only events and definitions, so that it may be
+/// replaced.
 fn check_replaceable(events: &Path) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(events) else {
         return Ok(());

@@ -115,7 +115,8 @@ impl<W: Write> Part<'_, W> {
             .counter(&mut self.writer, &self.places, key, unit)
     }
 
-    /// Returns the hardware counter of a process, and of an agent of it if given.
+    /// Returns the hardware counter of a process, or of one of its agents (`Some(None)`: of no known
+    /// agent).
     pub(super) fn pmc(
         &mut self,
         process: &Process,
