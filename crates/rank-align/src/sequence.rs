@@ -5,7 +5,6 @@
 //! ends. A few ends of the rank are compared with all ends of the others; the offset on which most
 //! pairs agree is a candidate, and from a pair with this offset the match grows in both directions,
 //! following the drift of the clocks.
-//! directions, following the drift of the clocks.
 
 use crate::real::{count, median, real};
 
