@@ -84,7 +84,7 @@ impl Bound {
     }
 }
 
-/// How flows are bound.
+/// Mode of binding flows.
 pub(crate) enum Flows<'a> {
     /// Immediately: some flows have events of their own, which depend on the slices open at their
     /// time.
@@ -99,7 +99,7 @@ pub(crate) struct Nester<'a> {
     tracks: &'a mut Vec<Track>,
     diagnostics: &'a mut Diagnostics,
     options: &'a FinishOptions,
-    /// By category: `true` if its slices follow each other like the instructions of one thread.
+    /// `true` for each category whose slices follow each other like the instructions of one thread.
     is_host: &'a [bool],
     states: Vec<TrackState>,
     flows: Flows<'a>,

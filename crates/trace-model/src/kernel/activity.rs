@@ -188,11 +188,11 @@ fn builtin_api(name: &str) -> Activity {
 /// The [`Activity`] of every slice of one trace; each category and name is classified once.
 #[derive(Clone, Debug)]
 pub struct ActivityMap {
-    /// By category: the activity, or the table of names to use.
+    /// Activity of each category, or the table of names to use.
     by_category: Vec<Verdict>,
     /// Activities by name, for the categories where the name matters.
     by_name: Vec<Vec<Option<Activity>>>,
-    /// By track: the table of names for slices without a category.
+    /// Table of names for slices without a category, for each track.
     by_track: Vec<Option<usize>>,
     device_work: Vec<SliceId>,
     calls: Vec<SliceId>,

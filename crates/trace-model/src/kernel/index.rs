@@ -17,9 +17,9 @@ pub struct TraceIndex<'t> {
     correlation: OnceLock<CorrelationIndex>,
     external: OnceLock<ExternalIndex>,
     places: OnceLock<DevicePlaces>,
-    /// By index among the GPU activities: the call at the begin of the flow arrows that lead there.
+    /// Call at the begin of the flow arrows that lead to each GPU activity, by its index.
     chains: OnceLock<Vec<Option<SliceId>>>,
-    /// By index among the GPU activities: the class.
+    /// Class of each GPU activity, by its index.
     classes: OnceLock<Vec<KernelClass>>,
     /// Communication of kernels, by name.
     communication: OnceLock<Vec<Option<Communication>>>,
