@@ -1,22 +1,22 @@
-//! Whether a culprit and the verdict speak of the same thing.
+//! Checks whether a culprit agrees with the verdict.
 //!
 //! The verdict comes from tables of all functions and counters, culprits from tests of the cycles.
-//! Neither overrules the other: a culprit that the verdict cannot explain stays where it is in the
-//! ranking and is marked. The rule: a culprit is *explained* by a verdict if the verdict's cause acts
-//! through things of its kind, as the table below says; it is *contradicted* if there is a cause and
-//! it acts elsewhere, or if the verdict says that the sides do not differ. An undecided verdict
-//! (`unknown`) says nothing of any culprit.
+//! Neither overrules the other: a culprit that the verdict cannot explain keeps its place in the
+//! ranking and is marked. A culprit is *explained* by a verdict if the verdict's cause acts through
+//! functions or counters of its kind, as in the table below; it is *contradicted* if there is a
+//! cause that acts elsewhere, or if the verdict states that the sides do not differ. An undecided
+//! verdict (`unknown`) states nothing about any culprit.
 
 use rca_cycles::compare::CulpritKind;
 use trace_model::kernel::Vocabulary;
 
-/// Is the culprit explained by the verdict? None if the verdict is undecided.
+/// Returns `true` if the verdict explains the culprit; `None` if the verdict is undecided.
 pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bool> {
     let communicates =
         kind == CulpritKind::Kernel && Vocabulary::default().communication(name).is_some();
     let name = name.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|w| name.contains(w));
-    // Host functions have no table of names: those of the libraries.
+    // Host functions have no table of names: these are names of the libraries.
     let collective = communicates || has(&["nccl", "rccl", "allreduce", "all_reduce"]);
     let copy = has(&["memcpy", "memset"]);
     let clock = has(&["frequency", "clock"]);
@@ -27,9 +27,9 @@ pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bo
     Some(match cause {
         "unknown" => return None,
         "gpu_kernel" => kernel && !collective,
-        // One slow device of several is a slow rank.
+        // A single slow device is a slow rank.
         "gpu_frequency" => (kernel && !collective) || rank || (counter && clock && !host_counter),
-        // What ran in the cycles that pause is listed with them.
+        // The functions that ran in the cycles with pauses are listed with them.
         "pauses" => function || rank,
         "drift" => return None,
         "gpu_contention" | "gpu_slow" => (kernel && !collective) || rank,
@@ -44,7 +44,7 @@ pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bo
         "memory_pressure" => function || (kernel && copy) || (counter && has(&["mem"])),
         "collective_slow" => kernel && collective,
         "collective_straggler" => rank || kernel || function,
-        // More work makes everything longer that works.
+        // More work lengthens everything that performs it.
         "workload_shift" => kernel || function,
         _ => false,
     })

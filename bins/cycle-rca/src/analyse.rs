@@ -31,7 +31,7 @@ pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     Ok(options)
 }
 
-/// Says which words of the command line have no effect.
+/// Notes which command-line options have no effect.
 pub(crate) fn note_ignored(cut: &CutArgs, verbosity: VerbosityArgs) {
     if !cut.compat && (cut.align || cut.anchor_only || cut.cpu_cores.is_some()) {
         verbosity.note("warning: --align, --anchor-only and --cpu-cores act with --compat only");
@@ -72,20 +72,20 @@ const COLUMNS: [&str; 12] = [
     "decode_kv_tokens",
 ];
 
-/// The cycles of a job that has none.
+/// Empty list of cycles.
 const NONE: [Value; 0] = [];
 
-/// What became of a job.
+/// Result of a job.
 struct Done {
     name: String,
     json: Members,
     text: Vec<u8>,
     rows: Vec<compat::Report>,
-    /// With --info: what could be steps.
+    /// Candidates for steps, with --info.
     functions: Vec<compat::Candidate>,
     cycles: Vec<Vec<String>>,
     tracks: Option<tracks::Job>,
-    /// What joins it to other ranks of its job.
+    /// Data that join it to other ranks of its job.
     member: Option<ranks::Member>,
     path: PathBuf,
     failed: Option<String>,
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         return Err(cli::usage("--format parquet needs --output FILE"));
     }
     note_ignored(&args.cut, args.verbosity);
-    // What writes files and is told of no folder writes where the reference does.
+    // Options that write files without a given folder write to the reference's folder.
     let files = args.export_perf_data || args.debug_export_cycles || args.markdown;
     let folder = match (&args.output_dir, args.cut.compat || files) {
         (None, true) => Some(PathBuf::from("./results")),
@@ -155,7 +155,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         &args.input,
         args.verbosity,
         |read| {
-            // To the reference zero is a time as any other.
+            // The reference treats times before zero like any other.
             read.keep_negative = args.cut.compat;
             if !keep_all {
                 only_args(read, &keys);
@@ -164,7 +164,8 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         |read: &NamedTrace| {
             let job = by_path(&read.name);
             let name = job.map_or_else(|| read.name.clone(), |j| j.name.clone());
-            // Of the jobs of one name, the last writes the files, whichever is done last.
+            // Of several jobs of one name, the last writes the files, regardless of which finishes
+            // last.
             let last = list.iter().rev().find(|j| j.name == name);
             let writes = last.is_none_or(|l| job.is_none_or(|j| j.path == l.path));
             let folder = folder.as_deref().filter(|_| writes);
@@ -180,7 +181,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     report(args, &results, &joined, each.failed.is_some())
 }
 
-/// Joins the ranks of a job, and puts what that says of each beside what its recording does.
+/// Joins the ranks of a job, and adds the results to those of each recording.
 fn join_ranks(results: &mut [Done]) -> anyhow::Result<Vec<ranks::Joined>> {
     let members = results.iter_mut().enumerate();
     let members = members.filter_map(|(i, d)| Some((i, d.path.clone(), d.member.take()?)));
@@ -194,7 +195,7 @@ fn join_ranks(results: &mut [Done]) -> anyhow::Result<Vec<ranks::Joined>> {
     Ok(joined)
 }
 
-/// Puts the jobs whose traces could not be read among the others; why was said.
+/// Adds the jobs whose traces could not be read; the reason was reported.
 fn add_unread(list: &[Job], results: &mut Vec<Done>) -> serde_json::Result<()> {
     for (place, job) in list.iter().enumerate() {
         if results.get(place).is_some_and(|d| d.name == job.name) {
@@ -208,7 +209,7 @@ fn add_unread(list: &[Job], results: &mut Vec<Done>) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// As [`run`], for recordings that are pairs of tables.
+/// Runs the command like [`run`], for recordings that are pairs of tables.
 fn tables(
     args: &AnalyseArgs,
     folder: Option<&Path>,
@@ -230,7 +231,7 @@ fn tables(
     report(args, &results, &[], failed)
 }
 
-/// Puts what the engine's log says beside each job.
+/// Adds the data of the engine's log to each job.
 fn tell(results: &mut [Done], serving: Option<&Serving>) -> serde_json::Result<()> {
     let Some(serving) = serving else {
         return Ok(());
@@ -305,7 +306,7 @@ fn report(
     finish(args, results, failed)
 }
 
-/// What is left to do once the results are out.
+/// Finishes the run after the results are written.
 fn finish(args: &AnalyseArgs, results: &[Done], unreadable: bool) -> anyhow::Result<Outcome> {
     if let Some(path) = &args.perfetto {
         let jobs: Vec<&tracks::Job> = results.iter().filter_map(|d| d.tracks.as_ref()).collect();
@@ -357,7 +358,7 @@ fn wanted(args: &AnalyseArgs) -> perf::Wanted {
     }
 }
 
-/// An analysis, or why there is none.
+/// Result of an analysis, or the reason why there is none.
 type Answer = Result<(), String>;
 
 fn ours(
@@ -379,7 +380,7 @@ fn ours(
     if several {
         done.member = ranks::Member::new(&read.name, trace, &analysis);
     }
-    // Two kilobytes and more for each cycle, of which there may be a hundred thousand.
+    // A cycle takes two kilobytes and more, and there may be a hundred thousand cycles.
     match args.format.format() {
         ResultFormat::Json => document::job(trace, &analysis, &mut done.json)?,
         ResultFormat::Csv => done.cycles = rows(name, &analysis),
@@ -425,7 +426,7 @@ fn rows(name: &str, analysis: &Analysis) -> Vec<Vec<String>> {
         };
         vec![
             name.to_owned(),
-            // As tables, batch and period number them.
+            // Numbered from 1, as in tables, batch and period.
             (i + 1).to_string(),
             c.start_ns.to_string(),
             c.end_ns.to_string(),
@@ -510,7 +511,7 @@ fn reference(
     Ok(Ok(()))
 }
 
-/// The functions that could be steps.
+/// Lists the candidates for steps.
 fn info(trace: &Trace, done: &mut Done) -> serde_json::Result<Answer> {
     done.functions = compat::functions(trace);
     if done.functions.is_empty() {
@@ -522,7 +523,7 @@ fn info(trace: &Trace, done: &mut Done) -> serde_json::Result<Answer> {
     Ok(Ok(()))
 }
 
-/// What all files together have.
+/// Combines the candidates of all files.
 fn all_info(results: &[Done]) -> (Vec<Found>, usize) {
     let with_some = results.iter().filter(|d| !d.functions.is_empty());
     info::together(with_some.map(|d| d.functions.as_slice()))
@@ -538,7 +539,7 @@ fn cycles(results: &[Done], out: &mut Output) -> anyhow::Result<()> {
     Ok(sink.finish()?)
 }
 
-/// All rows of all jobs as one report.
+/// Returns all rows of all jobs as one report.
 fn merged(results: &[Done]) -> anyhow::Result<compat::Report> {
     let mut reports = results.iter().flat_map(|d| &d.rows).cloned();
     let mut all = reports.next().context("no trace gave a table")?;

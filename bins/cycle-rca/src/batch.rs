@@ -146,7 +146,7 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                     let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;
                     let (kind, name) = (c["kind"].as_str(), c["name"].as_str());
                     let (kind, name) = (kind.unwrap_or(""), name.unwrap_or(""));
-                    // The name of a rank is `rank N`.
+                    // The name of a rank already contains its kind: `rank N`.
                     let kind = if name.starts_with(kind) { "" } else { kind };
                     let what = format!(
                         "{kind} {}",
@@ -211,14 +211,14 @@ fn search(root: &Path, folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<(
     Ok(())
 }
 
-/// A recording of a side, and where its tables go.
+/// A recording of a side, with the folder of its tables.
 struct Recording {
     side: &'static str,
     job: Job,
     tables: PathBuf,
 }
 
-/// All recordings of a side, in order of their paths.
+/// Returns all recordings of a side, in order of their paths.
 fn recordings(
     args: &BatchArgs,
     (side, path): (&'static str, &Path),
@@ -236,7 +236,7 @@ fn recordings(
     Ok(each.collect())
 }
 
-/// Reads a recording, analyses it and writes its tables; the trace is gone afterwards.
+/// Reads a recording, analyzes it and writes its tables; the trace is dropped afterwards.
 fn analyse(
     args: &BatchArgs,
     of: &Recording,
@@ -299,7 +299,7 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     let report = compare_tables(args, &folder)?;
     let not_comparable = stopped(&report).or_else(|| comparison.not_comparable.clone());
     let culprits = match &not_comparable {
-        // What may not be compared has neither a cause nor anything to blame.
+        // Sides that may not be compared have no cause and no culprits.
         Some(_) => Vec::new(),
         None => blamed(&abnormal, &comparison, &report),
     };
@@ -324,8 +324,9 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     }))
 }
 
-/// The culprits that the verdict leaves: it decides, here as in `perf-compare`, and the comparison of cycles ranks. Without a
-/// cause nothing is to blame, and with too few cycles no time is.
+/// Returns the culprits that the verdict allows: the verdict decides, as in `perf-compare`, and the
+/// comparison of cycles ranks. Without a cause there are no culprits, and with too few cycles no
+/// time is one.
 fn blamed(
     abnormal: &[(&str, &Analysis)],
     comparison: &compare::Comparison,
@@ -341,7 +342,7 @@ fn blamed(
         culprits.retain(|culprit| culprit["kind"] == "counter");
     }
     if cause == "drift" {
-        // The comparison of cycles does not know of drift; that of tables does.
+        // The comparison of cycles does not detect drift; that of tables does.
         let declared = |culprit: &Value| {
             let mut findings = report.findings.iter();
             findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
@@ -355,7 +356,7 @@ fn blamed(
     if cause == "waiting_for_input" {
         culprits.sort_by_key(|culprit| !waits(culprit));
     } else if !culprits.iter().all(waits) {
-        // Who waits is not to blame while something else is.
+        // A waiting function is not a culprit while there is another one.
         culprits.retain(|culprit| !waits(culprit));
     }
     if cause == "pauses" && culprits.is_empty() {
@@ -367,7 +368,7 @@ fn blamed(
     culprits
 }
 
-/// What the tables of both sides say, by the comparison that works on tables and as it does by itself.
+/// Compares the tables of both sides like `perf-compare` by itself.
 fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compare::Report> {
     let load = |side: &str| {
         let folder = folder.join(format!("{side}_perf_data"));
@@ -380,7 +381,7 @@ fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compar
     Ok(perf_compare::compare(&normal, &abnormal, &options))
 }
 
-/// Why the sides may not be compared, if they may not.
+/// Returns why the sides may not be compared, if they may not.
 fn stopped(report: &perf_compare::Report) -> Option<String> {
     let reasons = report.comparability.reasons.iter();
     let reasons: Vec<&str> = reasons

@@ -1,4 +1,4 @@
-//! What limits the steps of a phase, as a sentence with its numbers and one advice.
+//! Describes the limit of the steps of a phase: a sentence with its numbers and one advice.
 
 use rca_cycles::{Analysis, Bottleneck, Limit, Phase, Stalls, Verdict, bottlenecks};
 use report::human;
@@ -15,7 +15,7 @@ fn count(n: f64) -> String {
     human::count(n.round() as i64)
 }
 
-/// What a share of the step is taken by.
+/// Returns the phrase for what takes a share of the step.
 fn taken_by(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Gpu | Verdict::Balanced => "the GPU works",
@@ -50,7 +50,7 @@ fn phase_words(phase: Phase) -> &'static str {
     }
 }
 
-/// The answer in sentences: verdict, evidence, advice.
+/// Returns the answer in sentences: verdict, evidence, advice.
 pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
     let step = time(b.step_ns[0]);
     let mut lines = Vec::new();
@@ -124,7 +124,7 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
     lines
 }
 
-/// Who waits for whom, in a sentence.
+/// Returns a sentence on who waits for whom.
 fn who_waits(b: &Bottleneck) -> Option<String> {
     let times = format!(
         "the GPU waits for launches {} of the time, the host for the GPU {}",
@@ -144,12 +144,12 @@ fn who_waits(b: &Bottleneck) -> Option<String> {
         }
         _ => format!("{times}."),
     };
-    // A sentence begins with a capital.
+    // Capitalizes the sentence.
     answer[..1].make_ascii_uppercase();
     Some(answer)
 }
 
-/// The few steps that take much longer than the others.
+/// Describes the few steps that take much longer than the others.
 fn stalls(analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
     let short = kernel_names(analysis);
     let in_what = match s.function.map(|i| &analysis.functions[i]) {
@@ -163,7 +163,7 @@ fn stalls(analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
     } else {
         ""
     };
-    // A stall that the cut between cycles divides is one.
+    // A stall that spans two adjacent cycles counts once.
     let all = s.cycles.len();
     let stalls = all - s.cycles.windows(2).filter(|w| w[1] == w[0] + 1).count();
     if stalls < all {
@@ -232,7 +232,7 @@ fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
     }
 }
 
-/// The same for machines.
+/// Returns the same as JSON.
 pub(crate) fn document(analysis: &Analysis) -> Vec<Value> {
     let each = bottlenecks(analysis).into_iter();
     each.map(|b| {

@@ -14,13 +14,13 @@ use crate::agreement::explained;
 
 pub(crate) const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
-/// Members of an object as the texts that they become: as values the thousands of cycles of a long trace would take several
-/// times as much memory.
+/// Members of an object, stored as JSON text: as values the thousands of cycles of a long trace
+/// would take several times as much memory.
 #[derive(Default)]
 pub(crate) struct Members(Vec<(&'static str, Box<RawValue>)>);
 
 impl Members {
-    /// Adds one; names must differ.
+    /// Adds a member; names must differ.
     pub(crate) fn insert<T: Serialize + ?Sized>(
         &mut self,
         name: &'static str,
@@ -30,7 +30,8 @@ impl Members {
         Ok(())
     }
 
-    /// Sets a member of each object of the list `name` to the value in its place; without such a list, nothing.
+    /// Sets a member of each object of the list `name` to the corresponding value; has no effect
+    /// without such a list.
     pub(crate) fn set_in_each(
         &mut self,
         name: &str,
@@ -57,7 +58,7 @@ impl Serialize for Members {
     }
 }
 
-/// A list of which one value is made at a time.
+/// A list whose values are created one at a time.
 struct Each<F>(F);
 
 impl<F: Fn() -> I, I: Iterator<Item = Value>> Serialize for Each<F> {
@@ -66,7 +67,7 @@ impl<F: Fn() -> I, I: Iterator<Item = Value>> Serialize for Each<F> {
     }
 }
 
-/// What the engine's log says.
+/// Returns the data of the engine's log.
 pub(crate) fn serving(s: &serving_logs::Serving) -> Value {
     json!({
         "framework": s.framework,
@@ -85,7 +86,7 @@ pub(crate) fn serving(s: &serving_logs::Serving) -> Value {
     })
 }
 
-/// A slice as evidence.
+/// Returns a slice as evidence.
 fn slice(trace: &Trace, id: SliceId) -> Value {
     let slice = trace.slice(id);
     json!({
@@ -176,7 +177,7 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
     })
 }
 
-/// Own time over whole cycles, and the longest event.
+/// Returns own time, total time, calls and cycles over whole cycles, and the longest event.
 pub(crate) fn sums(analysis: &Analysis, f: &Function) -> (i64, i64, u64, usize, Option<SliceId>) {
     let (mut own, mut total, mut calls, mut cycles) = (0, 0, 0, 0);
     let mut longest: Option<(i64, SliceId)> = None;
@@ -195,7 +196,7 @@ pub(crate) fn sums(analysis: &Analysis, f: &Function) -> (i64, i64, u64, usize, 
     (own, total, calls, cycles, longest.map(|l| l.1))
 }
 
-/// Functions by own time, most first.
+/// Returns functions by own time, most first.
 pub(crate) fn blame(analysis: &Analysis) -> Vec<&Function> {
     let mut list: Vec<(i64, &Function)> = analysis
         .functions
@@ -212,7 +213,7 @@ pub(crate) fn blame(analysis: &Analysis) -> Vec<&Function> {
     list.into_iter().map(|l| l.1).collect()
 }
 
-/// The members of one job beside its name.
+/// Adds the members of one job other than its name.
 pub(crate) fn job(
     trace: &Trace,
     analysis: &Analysis,
@@ -334,7 +335,8 @@ fn culprit(abnormal: &[(&str, &Analysis)], c: &Culprit, cause: &str) -> Value {
     })
 }
 
-/// Culprits of a pair, ranked, with the recordings of the abnormal side and the verdict's cause.
+/// Returns the ranked culprits of a pair, with the recordings of the abnormal side and the
+/// verdict's cause.
 pub(crate) fn culprits(
     abnormal: &[(&str, &Analysis)],
     comparison: &Comparison,
@@ -344,7 +346,8 @@ pub(crate) fn culprits(
     list.map(|c| culprit(abnormal, c, cause)).collect()
 }
 
-/// A culprit that the comparison of tables names, in the form of the others. Times in microseconds.
+/// Returns a culprit from the comparison of tables, in the form of the others. Times are in
+/// microseconds.
 fn named_by_tables(
     name: &str,
     time: Option<&CycleTime>,
@@ -372,7 +375,7 @@ fn named_by_tables(
     })
 }
 
-/// All code of the host as a culprit: what a cycle takes longer.
+/// Returns all host code as a culprit, with the increase of a cycle.
 pub(crate) fn whole_host(report: &perf_compare::Report) -> Value {
     let changed = |time: &&CycleTime| time.verdict == Statement::Changed;
     let time = report.cycle_time.iter().find(changed);
@@ -383,7 +386,7 @@ pub(crate) fn whole_host(report: &perf_compare::Report) -> Value {
     named_by_tables("all host code", time, of, p, Vec::new())
 }
 
-/// The functions that take the pauses of the candidate: what they cost per cycle.
+/// Returns the functions with the pauses of the candidate, with their cost per cycle.
 pub(crate) fn paused(report: &perf_compare::Report) -> Vec<Value> {
     let with_pauses = report.cycle_time.iter().find_map(|time| {
         let pauses = time.pauses.as_ref()?;
@@ -407,7 +410,7 @@ pub(crate) fn paused(report: &perf_compare::Report) -> Vec<Value> {
     each.collect()
 }
 
-/// Lengths of cycles by phase.
+/// Returns the lengths of cycles by phase.
 pub(crate) fn phases(comparison: &Comparison) -> Vec<Value> {
     comparison
         .phases

@@ -1,17 +1,17 @@
-//! Which files are jobs, and what they are called.
+//! Finds the jobs among files, and names them.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// A trace to analyse.
+/// A trace to analyze.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
 }
 
-/// Refuses a path that does not exist as an unreadable input, whatever the command. `-` is standard input.
+/// Refuses a missing path as an unreadable input, in every command. `-` is standard input.
 pub(crate) fn must_exist(path: &Path) -> anyhow::Result<()> {
     if path.as_os_str() == "-" || path.exists() {
         return Ok(());
@@ -22,8 +22,8 @@ pub(crate) fn must_exist(path: &Path) -> anyhow::Result<()> {
     ))
 }
 
-/// The traces of the command line. Folders are searched with all their subfolders; what this tool
-/// wrote before is left out. Jobs of one name in different folders are told apart by their path,
+/// Returns the traces of the command line. Folders are searched recursively; earlier outputs of
+/// this tool are left out. Jobs of one name in different folders are distinguished by their path,
 /// except with `compat`, where the later replaces the earlier.
 pub(crate) fn jobs(
     given: &[PathBuf],
@@ -116,7 +116,7 @@ fn is_input(path: &Path, compat: bool) -> bool {
     trace_input::is_trace(path) && !is_own && !trace_input::without_events(path)
 }
 
-/// The file's name without `.gz` and without its last ending.
+/// Returns the file's name without `.gz` and without its last extension.
 fn job_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut name = name.as_ref();

@@ -1,25 +1,25 @@
-//! The functions that could be steps, over all files.
+//! Lists the candidates for steps, over all files.
 
 use std::collections::BTreeMap;
 
 use rca_cycles::compat::Candidate;
 use serde_json::{Value, json};
 
-/// What is called no more often is no loop.
+/// Minimum number of calls of a loop.
 const LEAST_CALLS: usize = 3;
 
-/// A function of all files together.
+/// A function over all files.
 pub(crate) struct Found {
     name: String,
     calls: usize,
-    /// In how many files it is.
+    /// Number of files that contain it.
     files: usize,
-    /// How far it is from being in all of them, in tenths; 0 if it is in all.
+    /// Share of files that do not contain it, in tenths, rounded up; 0 if all do.
     stars: usize,
     total_us: f64,
 }
 
-/// The functions of each file, put together: what takes most time first.
+/// Combines the functions of each file, most time first.
 pub(crate) fn together<'a>(files: impl Iterator<Item = &'a [Candidate]>) -> (Vec<Found>, usize) {
     let mut by_name: BTreeMap<&str, Found> = BTreeMap::new();
     let mut count = 0;
@@ -69,7 +69,7 @@ impl Found {
     }
 }
 
-/// A line for each. Names are whole: they are to be copied.
+/// Returns a line for each function. Names are not shortened, so that they can be copied.
 pub(crate) fn table(list: &[Found], files: usize) -> String {
     let mut text = format!(
         "{:>8}  {:>9}  {:>14}  {:>14}  function (* for each tenth of the files without it)\n",

@@ -24,7 +24,8 @@ use std::ffi::OsString;
 
 use crate::args::{Cli, Command};
 
-/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+/// Runs the tool with the arguments of a command line, the tool's name first. Returns the exit
+/// code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
     cli::main_from(words, run)
 }

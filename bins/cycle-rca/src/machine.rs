@@ -1,4 +1,4 @@
-//! What a recording states about itself, for those that compare it with another.
+//! Properties that a recording states about itself, for comparisons with another.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ pub(crate) fn recording(trace: &Trace, analysis: &Analysis) -> Recording {
     recording
 }
 
-/// Says that a file is called after another rank than it states.
+/// Notes that the name of a file contains another rank than the file states.
 pub(crate) fn note_rank(path: &str, trace: &Trace, verbosity: VerbosityArgs) {
     let file = ranks::Recording {
         name: path,
@@ -40,7 +40,7 @@ pub(crate) fn note_rank(path: &str, trace: &Trace, verbosity: VerbosityArgs) {
     }
 }
 
-/// A switch as Kineto writes it.
+/// Parses a switch as Kineto writes it.
 fn is_on(text: &str) -> Option<bool> {
     match text.trim().trim_matches('"') {
         "1" | "true" => Some(true),
@@ -49,7 +49,7 @@ fn is_on(text: &str) -> Option<bool> {
     }
 }
 
-/// Writes it beside the tables of a job.
+/// Writes the properties next to the tables of a job.
 pub(crate) fn write(folder: &Path, job: &str, recording: &Recording) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut out = Output::file(folder.join(Recording::file_name(job)))?;
@@ -57,7 +57,7 @@ pub(crate) fn write(folder: &Path, job: &str, recording: &Recording) -> anyhow::
     out.finish()
 }
 
-/// The names of the GPUs that worked; of all that are listed, if none of these is.
+/// Returns the names of the GPUs that were used; of all listed GPUs if none of these is listed.
 fn models(listed: &str, used: &BTreeSet<i64>) -> BTreeSet<String> {
     let listed: Value = serde_json::from_str(listed).unwrap_or_default();
     let all = listed.as_array().map_or(&[][..], Vec::as_slice);
@@ -86,7 +86,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(of(1), ["NVIDIA H100"]);
-        // Devices by other numbers than those listed.
+        // Devices with other numbers than those listed.
         assert_eq!(of(7), ["NVIDIA H100", "T4"]);
         assert_eq!(
             (is_on("1"), is_on("false"), is_on("[]")),

@@ -1,4 +1,4 @@
-//! The report in Markdown: what is in a recording, and cycles that stand out taken apart.
+//! Report in Markdown: contents of a recording, and a breakdown of outlier cycles.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use report::human;
 use trace_model::Trace;
 use trace_model::kernel::demangle;
 
-/// Rows of tables of operators and kernels.
+/// Maximum number of rows of tables of operators and kernels.
 const ROWS: usize = 15;
 
-/// Writes `<job>_report.md` and `<job>_calls.dot`; of the cycles those that the reports chose.
+/// Writes `<job>_report.md` and `<job>_calls.dot`, for the cycles that the reports chose.
 pub(crate) fn write(
     folder: &Path,
     job: &str,
@@ -52,7 +52,7 @@ fn share(part: i64, whole: i64) -> String {
     human::percent(part as f64 / whole.max(1) as f64 * 100.0)
 }
 
-/// A name as people write it, harmless in a table.
+/// Returns a demangled name, escaped for a table.
 fn name(text: &str) -> String {
     let plain = demangle(text).map_or(Cow::Borrowed(text), Cow::Owned);
     let plain = report::text::printable(&plain)
@@ -197,7 +197,7 @@ fn tree(out: &mut String, node: &Node, depth: usize) {
     }
 }
 
-/// Who calls whom; the more often, the wider the line.
+/// Returns the call graph; frequent calls have wider lines.
 fn dot(graph: &CallGraph) -> String {
     let mut out = String::from("digraph calls {\n  node [shape=box];\n");
     let quoted = |text: &str| {
@@ -217,7 +217,7 @@ fn dot(graph: &CallGraph) -> String {
     }
     let most = graph.calls.iter().map(|c| c.2).max().unwrap_or(1).max(1);
     for &(from, to, n) in &graph.calls {
-        // Hundredths of a point, from one to five points.
+        // Width in hundredths of a point, from one to five points.
         let width = 100 + 400 * n / most;
         let _ = writeln!(
             out,

@@ -11,18 +11,19 @@ use serde::Serializer as _;
 use serde_json::{Map, Value, json};
 use trace_model::{ArgValue, Slice, Trace};
 
-/// Which files are written.
+/// Files to write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    /// The tables of functions and counters.
+    /// `true` for the tables of functions and counters.
     pub(crate) tables: bool,
-    /// The events of every cycle.
+    /// `true` for the events of every cycle.
     pub(crate) cycles: bool,
-    /// In the reference's columns, and no others.
+    /// `true` to write only the reference's columns.
     pub(crate) compat: bool,
 }
 
-/// Removes the files that [`write()`] wrote to this folder before: they speak of other traces.
+/// Removes the files that [`write()`] wrote to this folder before, since they belong to other
+/// traces.
 pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Ok(());
@@ -100,17 +101,17 @@ fn text(path: &Path, text: &str) -> anyhow::Result<()> {
     out.finish()
 }
 
-/// The events of a cycle as a list, those that stand for others last.
+/// Writes the events of a cycle as a list, virtual ones last.
 fn events(path: &Path, trace: &Trace, cycle: &CycleRow) -> anyhow::Result<()> {
     let real = cycle.events.iter().map(|e| event(trace, *e));
     let all = real.chain(cycle.virtuals.iter().map(|v| stand_in(trace, v)));
     let mut out = Output::file(path)?;
-    // One at a time: as values they take ten times their text.
+    // One at a time: as values they take ten times the memory of their text.
     serde_json::Serializer::pretty(&mut out).collect_seq(all)?;
     out.finish()
 }
 
-/// An event that stands for others.
+/// Returns an event that represents others.
 pub(crate) fn stand_in(trace: &Trace, v: &VirtualEvent) -> Value {
     let mut args = v
         .args_of
@@ -151,13 +152,13 @@ fn arguments(slice: Slice<'_>) -> Map<String, Value> {
     args
 }
 
-/// Nanoseconds as the microseconds that other fields are in.
+/// Converts nanoseconds to microseconds, the unit of the other fields.
 #[expect(clippy::cast_precision_loss, reason = "shown; exact below 2^53 ns")]
 fn micros(ns: i64) -> Value {
     json!(ns as f64 / 1000.0)
 }
 
-/// One event as it was read, cut to its cycle.
+/// Returns an event as read, cut to its cycle.
 fn event(trace: &Trace, one: CycleEvent) -> Value {
     let slice = trace.slice(one.slice);
     let track = slice.track();
@@ -186,7 +187,7 @@ fn event(trace: &Trace, one: CycleEvent) -> Value {
     })
 }
 
-/// The table of functions by cycle; the reference has no column for bytes.
+/// Writes the table of functions by cycle; the reference has no column for bytes.
 pub(crate) fn functions(
     report: &Report,
     compat: bool,
@@ -244,7 +245,7 @@ pub(crate) fn functions(
     Ok(sink.finish()?)
 }
 
-/// The samples inside cycles; the reference does not write which instance they are of.
+/// Writes the samples inside cycles; the reference does not write their instances.
 fn counters(report: &Report, compat: bool, sink: &mut dyn RowSink) -> anyhow::Result<()> {
     let six = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(6));
     let mut columns = vec![

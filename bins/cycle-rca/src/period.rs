@@ -54,7 +54,7 @@ pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// The methods that are tried, in this order.
+/// Returns the methods to try, in order.
 fn wanted(method: Method) -> &'static [PeriodMethod] {
     match method {
         Method::Auto => &PeriodMethod::ALL,
@@ -73,12 +73,12 @@ fn find(args: &PeriodArgs, trace: &Trace, method: PeriodMethod) -> Option<Period
     periods(trace, &compat_options(&args.cut), method, sight)
 }
 
-/// A period in the reference's words.
+/// Returns a period in the reference's format.
 fn plain(p: &Period) -> Value {
     json!({"start_ts": p.start_us, "end_ts": p.end_us, "count": p.count, "type": p.kind})
 }
 
-/// The cycles of the default analysis.
+/// Writes the cycles of the default analysis.
 fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
     let analysis = match rca_cycles::analyse(&read.trace, &options(&args.cut)?) {
         Ok(analysis) => analysis,
@@ -110,7 +110,7 @@ fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
     })
 }
 
-/// What the period finder found, as the default analysis writes it.
+/// Converts the result of the period finder to the format of the default analysis.
 fn rhythm(method: PeriodMethod, found: &Periods) -> Rhythm {
     let ns = probes::nanos;
     let each = found.list.iter();
@@ -149,7 +149,7 @@ struct Rhythm {
     periods: Vec<Stretch>,
 }
 
-/// From one period to the next.
+/// The interval from one period to the next.
 #[derive(serde::Serialize)]
 struct Stretch {
     count: usize,
@@ -193,7 +193,7 @@ impl Rhythm {
         out.finish()
     }
 
-    /// A row for each, with starts counted from `origin`.
+    /// Writes a row for each, with starts counted from `origin`.
     fn rows(&self, sink: &mut dyn RowSink, origin: i64) -> anyhow::Result<()> {
         sink.begin(&[
             Column::uint("count"),
@@ -217,7 +217,7 @@ impl Rhythm {
     }
 }
 
-/// The trace as it was, with the periods that each method finds and what stands for other events.
+/// Writes the unchanged trace, with the periods of each method and the virtual events added.
 fn annotate(args: &PeriodArgs, path: &Path, read: &NamedTrace) -> anyhow::Result<()> {
     let text = probes::text(&args.file)?;
     let mut document: Value = serde_json::from_str(&text)
@@ -236,7 +236,7 @@ fn annotate(args: &PeriodArgs, path: &Path, read: &NamedTrace) -> anyhow::Result
         };
         let mut ends: Vec<f64> = Vec::new();
         for p in &found.list {
-            // Each on the first track that is free.
+            // Each goes on the first free track.
             let track = ends.iter().position(|end| *end <= p.start_us);
             let track = track.unwrap_or_else(|| {
                 ends.push(p.end_us);

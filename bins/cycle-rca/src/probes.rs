@@ -1,4 +1,4 @@
-//! The tables of serving probes: recordings as tables, and what the machine is made of.
+//! Reads the tables of serving probes: recordings as tables, and the topology of the machine.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Pair {
     }
 }
 
-/// The text of a file, compressed or not.
+/// Returns the text of a file, compressed or not.
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     let source = Source::open(path, &OpenOptions::default())?;
@@ -41,18 +41,18 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// What the log of an engine says of it.
+/// Reads the log of an engine.
 pub(crate) fn serving(path: &Path) -> anyhow::Result<serving_logs::Serving> {
     Ok(serving_logs::serving(&text(path)?))
 }
 
-/// Microseconds as whole nanoseconds.
+/// Converts microseconds to whole nanoseconds.
 #[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
 pub(crate) fn nanos(us: f64) -> i64 {
     (us * 1000.0).round() as i64
 }
 
-/// Every `micro_event.csv` with its `macro_counter.csv`, named after their folder.
+/// Returns every `micro_event.csv` with its `macro_counter.csv`, named after their folder.
 pub(crate) fn pairs(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<Pair>> {
     let mut found = Vec::new();
     for path in given {
@@ -98,7 +98,7 @@ fn search(path: &Path, verbosity: VerbosityArgs, found: &mut Vec<Pair>) -> anyho
     Ok(())
 }
 
-/// The topology beside a trace, if there is one that can be read.
+/// Returns the topology next to a trace, if there is a readable one.
 pub(crate) fn topology(trace: &str, verbosity: VerbosityArgs) -> Option<Topology> {
     let path = Path::new(trace).with_file_name("topo_component.csv");
     if !path.is_file() {

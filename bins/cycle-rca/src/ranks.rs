@@ -1,4 +1,5 @@
-//! Recordings of the ranks of one job, joined by their collectives: who came late, and who waited.
+//! Joins the recordings of the ranks of one job by their collectives: late ranks, and waiting
+//! ranks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,20 +12,20 @@ use trace_model::Trace;
 
 use crate::text::time;
 
-/// The keys of arguments that joining looks at.
+/// Returns the keys of arguments that joining needs.
 pub(crate) fn keys() -> Vec<String> {
     arg_keys()
 }
 
-/// What joining needs of a recording: its collectives, and when its cycles were.
+/// Data of a recording for joining: its collectives, and the times of its cycles.
 pub(crate) struct Member {
     digest: RankDigest,
-    /// Start and end of each cycle's time, ns, and `true` if it counts.
+    /// Start and end of each cycle, in nanoseconds, and `true` if it counts.
     cycles: Vec<(i64, i64, bool)>,
 }
 
 impl Member {
-    /// None without collectives.
+    /// Returns `None` without collectives.
     pub(crate) fn new(path: &str, trace: &Trace, analysis: &Analysis) -> Option<Self> {
         let digest = RankDigest::new(path, trace, CommRules::Extended);
         if digest.runs.is_empty() {
@@ -39,7 +40,7 @@ impl Member {
         })
     }
 
-    /// The cycle of a collective of this recording.
+    /// Returns the cycle of a collective of this recording.
     fn cycle_of(&self, start_ns: i64) -> Option<usize> {
         let at = self
             .cycles
@@ -58,28 +59,28 @@ struct Late {
     last: BTreeMap<u32, usize>,
 }
 
-/// What is said of one rank of a joined job.
+/// Results for one rank of a joined job.
 pub(crate) struct OfRank {
-    /// Place among the results.
+    /// Index among the results.
     pub(crate) place: usize,
-    /// For the JSON of the job.
+    /// Data for the JSON of the job.
     pub(crate) json: Value,
-    /// By cycle, what goes into its JSON as `skew`.
+    /// The `skew` of each cycle in JSON.
     pub(crate) skew: Vec<Value>,
-    /// Lines of text behind those of the job.
+    /// Lines of text that follow those of the job.
     pub(crate) text: String,
 }
 
 /// A job of several recordings.
 pub(crate) struct Joined {
     pub(crate) json: Value,
-    /// The answer in a sentence.
+    /// The answer as a sentence.
     pub(crate) text: String,
     pub(crate) ranks: Vec<OfRank>,
 }
 
-/// Joins the recordings in one folder that state distinct ranks (in themselves or in their names) and share
-/// collectives. `members` are the recordings by place among the results.
+/// Joins the recordings in one folder that state distinct ranks (in themselves or in their names)
+/// and share collectives. `members` are the recordings by index among the results.
 pub(crate) fn join(members: Vec<(usize, PathBuf, Member)>) -> Vec<Joined> {
     let mut folders: BTreeMap<PathBuf, Vec<(usize, Member)>> = BTreeMap::new();
     for (place, path, member) in members {
@@ -99,7 +100,7 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
         places.insert(member.digest.source.clone(), (place, member.cycles));
         digests.push(member.digest);
     }
-    // Two recordings of one rank, or of none, are two jobs.
+    // Two recordings of one rank, or without ranks, are two jobs.
     let placed = assign_ranks(&mut digests).map_or(true, |found| found.placed);
     let worlds: Vec<u32> = digests.iter().filter_map(|d| d.world_size).collect();
     if placed || worlds.windows(2).any(|w| w[0] != w[1]) || places.len() != digests.len() {
@@ -196,7 +197,8 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     })
 }
 
-/// What a rank did before it was late: the kind of cause that cost most, over all the functions that were it.
+/// Returns the work of a rank before it was late: the most costly kind of cause, over all functions
+/// of that kind.
 fn causes(list: &[(Cause, usize, i64)]) -> String {
     let mut kinds: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
     for (cause, times, ns) in list {

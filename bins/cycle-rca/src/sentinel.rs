@@ -116,14 +116,14 @@ fn watched_outcome(steps: usize, alarms: usize) -> Outcome {
     }
 }
 
-/// A step, and what the watch says of it if its phase has a model.
+/// A step, with the result of the watch if its phase has a model.
 type Watched<'s> = (&'s Step, Option<Seen>);
 
 fn alarm((_, seen): &Watched<'_>) -> bool {
     seen.is_some_and(|s| s.alarm)
 }
 
-/// How many steps have a workload that the model has not seen, and how long these took.
+/// Returns how many steps have a workload outside of the model's data, and how long these took.
 fn unknown_load(seen: &[Watched<'_>]) -> Option<String> {
     let outside = seen.iter().filter_map(|(step, seen)| {
         let seen = seen.filter(|s| s.out_of_support)?;
@@ -189,7 +189,7 @@ fn watched((s, seen): &Watched<'_>) -> Value {
     })
 }
 
-/// A row for each step.
+/// Writes a row for each step.
 fn rows(list: &[Watched<'_>], sink: &mut dyn RowSink) -> anyhow::Result<()> {
     let time = |name, title| Column::real(name).unit(Unit::Nanos).title(title);
     sink.begin(&[
@@ -267,7 +267,7 @@ fn step_of(r: &serving_logs::StepRow) -> Step {
     }
 }
 
-/// Returns `true` if standard input begins with a line of names, of whatever columns; nothing is taken from it.
+/// Returns `true` if standard input begins with a line of column names; consumes nothing.
 fn is_table(file: &Path) -> anyhow::Result<bool> {
     if file.as_os_str() != "-" || std::io::stdin().is_terminal() {
         return Ok(false);
@@ -279,8 +279,9 @@ fn is_table(file: &Path) -> anyhow::Result<bool> {
     ))
 }
 
-/// Returns `true` if a text begins with a line of names. Of a pipe `head` may be the first bytes of the line only: then the
-/// first letters decide, since a table begins with a name and a trace with a bracket or a number of its format.
+/// Returns `true` if a text begins with a line of names. With a pipe, `head` may hold only the
+/// first bytes of the line: then the first letters decide, since a table begins with a name and a
+/// trace with a bracket or a number of its format.
 fn begins_with_names(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let (line, is_whole) = match head.iter().position(|b| *b == b'\n') {
@@ -289,7 +290,7 @@ fn begins_with_names(head: &[u8]) -> bool {
     };
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
-        // A letter may be cut where the bytes end.
+        // A character may be cut at the end of the bytes.
         Err(error) if !is_whole && error.error_len().is_none() => {
             std::str::from_utf8(&line[..error.valid_up_to()]).unwrap_or("")
         }
@@ -323,7 +324,7 @@ fn model(m: &PhaseModel) -> Value {
     })
 }
 
-/// The models of a file that [`model`] wrote.
+/// Parses the models of a file that [`model`] wrote.
 fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
     let document: Value = serde_json::from_str(text)?;
     let list = document["models"].as_array().context("no models in it")?;

@@ -1,4 +1,4 @@
-//! Results as text for people.
+//! Text output.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -34,7 +34,7 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
         engine.map_or_else(String::new, |e| format!("{e}, ")),
         analysis.method.name()
     );
-    // "  cut at " before it, and a blank.
+    // The line begins with "  cut at " and a blank.
     let room = 70_usize.saturating_sub(how.chars().count());
     writeln!(
         out,
@@ -82,7 +82,7 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
     Ok(())
 }
 
-/// What limits the steps of a phase, and where their time goes.
+/// Writes the limit of the steps of a phase, and where their time goes.
 fn phase(out: &mut dyn Write, analysis: &Analysis, b: &Bottleneck) -> io::Result<()> {
     writeln!(out)?;
     for sentence in bound::sentences(analysis, b) {
@@ -120,14 +120,14 @@ fn phase(out: &mut dyn Write, analysis: &Analysis, b: &Bottleneck) -> io::Result
     Ok(())
 }
 
-/// Returns `true` if no step of the phase is recorded as a whole.
+/// Returns `true` if no step of the phase is recorded completely.
 fn only_partial(analysis: &Analysis, phase: Phase) -> bool {
     let mut of = analysis.cycles.iter().filter(|c| c.phase == phase);
     of.all(|c| c.partial.is_some())
 }
 
-/// Kernels by their share of the GPU time, and functions of the host by own time. The two have clocks of their
-/// own: a host that runs ahead works in one step for the next.
+/// Writes kernels by their share of the GPU time, and host functions by own time, separately: a
+/// host that runs ahead works in one step for the next.
 fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     let all = blame(analysis);
     let (kernels, host): (Vec<_>, Vec<_>) = all.into_iter().partition(|f| f.kind.is_device());
@@ -174,7 +174,7 @@ fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     Ok(())
 }
 
-/// Hosts whose counters are beyond a limit.
+/// Writes the hosts whose counters exceed a limit.
 fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     let whole = |i: &usize| analysis.cycles[*i].partial.is_none();
     let cycles: Vec<usize> = (0..analysis.cycles.len()).filter(whole).collect();
@@ -198,7 +198,7 @@ fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     Ok(())
 }
 
-/// A name that fits into so many columns of a terminal; all of it elsewhere.
+/// Returns a name that fits into this many columns of a terminal; unchanged for other outputs.
 pub(crate) fn name(text: &str, columns: usize) -> String {
     if cli::terminal::table_width().is_none() {
         return report::text::printable(text).into_owned();
@@ -206,20 +206,20 @@ pub(crate) fn name(text: &str, columns: usize) -> String {
     report::text::shorten(&report::text::printable(text), columns).into_owned()
 }
 
-/// The names of the GPU activity of a recording as all tools show them.
+/// Returns the short names of the GPU activity of a recording, as in all tools.
 pub(crate) fn kernel_names(analysis: &Analysis) -> BTreeMap<&str, String> {
     let device = analysis.functions.iter().filter(|f| f.kind.is_device());
     display_names(device.map(|f| f.name.as_str()))
 }
 
-/// The name of a function for text output.
+/// Returns the name of a function for text output.
 pub(crate) fn shown_name<'f>(short: &'f BTreeMap<&str, String>, f: &'f Function) -> &'f str {
     let full = f.name.as_str();
     let of_kernel = short.get(full).filter(|_| f.kind.is_device());
     of_kernel.map_or(full, String::as_str)
 }
 
-/// What the engine's log says, in a few lines.
+/// Returns the data of the engine's log in a few lines.
 pub(crate) fn serving(s: &serving_logs::Serving) -> String {
     let known = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
     let mut lines = format!(

@@ -13,11 +13,11 @@ use crate::args::{TopologyArgs, TopologyReport, format_of};
 use crate::files::must_exist;
 use crate::{document, probes, text};
 
-/// What a host has, added up.
+/// Totals of a host.
 #[derive(Default)]
 struct Host {
     cores: f64,
-    /// Of the last socket, as the reference has it.
+    /// Value of the last socket, as in the reference.
     cpu_max_mhz: Option<f64>,
     memory_gib: f64,
     /// Memory in GiB by physical index.

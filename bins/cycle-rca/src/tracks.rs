@@ -1,4 +1,4 @@
-//! Cycles as tracks to open beside the trace.
+//! Writes cycles as tracks to open next to the trace.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use trace_model::{
 
 use crate::document::{blame, sums};
 
-/// Name, start and end of a span, ns.
+/// Name, start and end of a span, in nanoseconds.
 type Span = (String, i64, i64);
 
-/// Spans of one job, ns, by track.
+/// Spans of one job, in nanoseconds, by track.
 pub(crate) struct Job {
     name: String,
-    /// Names of tracks and what is on them.
+    /// Names of tracks with their spans.
     tracks: Vec<(String, Vec<Span>)>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn job(name: &str, analysis: &Analysis) -> Job {
     }
 }
 
-/// Runs of cycles of one phase.
+/// Returns the runs of cycles of one phase.
 fn phases(analysis: &Analysis) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for c in &analysis.cycles {
@@ -82,7 +82,7 @@ fn phases(analysis: &Analysis) -> Vec<Span> {
 }
 
 impl Job {
-    /// Adds what costs most in the trace by itself: the longest event of each.
+    /// Adds the most costly functions of the trace: the longest event of each.
     pub(crate) fn with_blame(mut self, trace: &Trace, analysis: &Analysis) -> Self {
         for (i, f) in blame(analysis).into_iter().take(10).enumerate() {
             let Some(slice) = sums(analysis, f).4.map(|id| trace.slice(id)) else {

@@ -1,4 +1,4 @@
-//! The tool as its users call it.
+//! Tests of the tool as used.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
@@ -35,7 +35,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Track, name and duration of everything in a file of tracks, as our reader reads it.
+/// Returns track, name and duration of all slices in a file of tracks.
 fn spans(path: &Path) -> Vec<(String, String, i64)> {
     let source = byte_source::Source::open(path, &Default::default()).unwrap();
     let trace = perfetto_reader::read(source, &Default::default()).unwrap();
@@ -79,7 +79,7 @@ fn analysis_is_the_same_with_any_number_of_threads_and_writes_what_it_says() {
         output
     };
     let first = one("1");
-    // The second run does not take the first one's output for input.
+    // The second run does not read the first one's output.
     let second = one("4");
     assert_eq!(first.stdout, second.stdout);
     let document = json(&first);
@@ -133,7 +133,7 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
         out.join("x/case1/abnormal_perf_data/result_perf_data.csv")
             .is_file()
     );
-    // What the issue names is there, and of the right kind.
+    // The documented members exist, with the right types.
     for c in case["culprits"].as_array().unwrap() {
         assert!(c["name"].is_string() && c["effect_ns"].is_i64(), "{c}");
         let kind = c["kind"].as_str().unwrap();
@@ -141,12 +141,12 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
         assert_eq!(c["interval_ns"].as_array().unwrap().len(), 2);
         assert!(c["evidence"].is_array() && c.get("rank").is_some() && c.get("device").is_some());
     }
-    // Tables of another run, of traces that are no longer there, do not count.
+    // Tables of another run, of traces that no longer exist, do not count.
     let verdict = case["verdict"].clone();
     for side in ["normal", "abnormal"] {
         let tables = out.join("x/case1").join(format!("{side}_perf_data"));
         let own = tables.join("result_perf_data.csv");
-        // As if the devices of the abnormal side had been slower still.
+        // As if the devices of the abnormal side had been even slower.
         let text = std::fs::read_to_string(own).unwrap();
         let slower = text.replace(",Host,", ",GPU 3,");
         std::fs::write(tables.join("gone_perf_data.csv"), slower).unwrap();
@@ -156,7 +156,7 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
     let tables = out.join("x/case1/normal_perf_data");
     assert!(!tables.join("gone_perf_data.csv").exists());
     assert!(tables.join("notes.txt").exists());
-    // Times on other GPUs say nothing about these.
+    // Times on other GPUs are not comparable with these.
     for (side, name) in [
         ("normal", "NVIDIA H100"),
         ("abnormal", "AMD Instinct MI300X"),
@@ -180,7 +180,7 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
     assert_eq!(case["verdict"], Value::Null);
     let headline = case["headline"].as_str().unwrap();
     assert!(headline.starts_with("Not comparable"), "{headline}");
-    // A side without a trace fails its case and nothing else.
+    // A side without a trace fails only its case.
     std::fs::create_dir_all(root.join("y/normal")).unwrap();
     std::fs::create_dir_all(root.join("y/abnormal")).unwrap();
     let output = batch();
@@ -199,7 +199,7 @@ fn batch_takes_every_recording_of_a_side_and_shows_what_it_found() {
         ("abnormal", Fault::SlowKernel(KERNELS[1].0, 150), 9),
     ] {
         for part in 0..2 {
-            // Two short recordings each: one alone has too few cycles for the rank test.
+            // Two short recordings each: a single one has too few cycles for the rank test.
             let config = Config {
                 seed: seed + part,
                 iterations: 7,
@@ -235,7 +235,7 @@ fn batch_takes_every_recording_of_a_side_and_shows_what_it_found() {
     assert_eq!(case["phases"][0]["normal_cycles"], 14);
     let first = &case["culprits"][0];
     assert_eq!(first["name"], KERNELS[1].0);
-    // No tracks in place of a recording.
+    // Tracks must not overwrite a recording.
     let recording = folder.path().join("abnormal/part0.json");
     let before = std::fs::read(&recording).unwrap();
     let refused = ["batch", text(folder.path()), "--perfetto", text(&recording)];
@@ -243,7 +243,7 @@ fn batch_takes_every_recording_of_a_side_and_shows_what_it_found() {
     assert_eq!(std::fs::read(&recording).unwrap(), before);
     let shown = run(&["batch", text(folder.path()), "-o", text(&out)]);
     let shown = String::from_utf8(shown.stdout).unwrap();
-    // The symbol as a name, as trace-info shows it.
+    // The symbol is shown as a name, as in trace-info.
     assert!(shown.contains("  kernel paged_attention_kern\n"), "{shown}");
     assert!(shown.lines().all(|l| l.chars().count() <= 80), "{shown}");
     let explained = &first["explained_by_verdict"];
@@ -292,7 +292,7 @@ fn rocpd_databases_are_cut_too() {
     let job = &document["jobs"][0];
     let cycles = job["cycles"].as_array().unwrap();
     assert!(!cycles.is_empty());
-    // Every dispatch that the generator says it wrote is there once.
+    // Every dispatch that the generator reports is there once.
     let kernels: u64 = job["functions"]
         .as_array()
         .unwrap()
@@ -304,7 +304,7 @@ fn rocpd_databases_are_cut_too() {
     assert_eq!(kernels, truth.dispatches + truth.lost_dispatches);
 }
 
-/// Starts and ends of the cycles of a job, and their phases.
+/// Returns starts and ends of the cycles of a job, and their phases.
 fn cycles(job: &Value) -> (Vec<(i64, i64)>, Vec<&str>) {
     let list = job["cycles"].as_array().unwrap();
     let ns = |c: &Value, key: &str| c[key].as_i64().unwrap();
@@ -313,8 +313,8 @@ fn cycles(job: &Value) -> (Vec<(i64, i64)>, Vec<&str>) {
     (spans.collect(), phases.collect())
 }
 
-/// Starts and ends of the cycles of a job on the host. What takes longer there or on the device is their time:
-/// the times follow each other.
+/// Returns starts and ends of the cycles of a job on the host. The time of a cycle is the longer of
+/// host and device: the times follow each other.
 fn host_parts(job: &Value) -> Vec<(i64, i64)> {
     let list = job["cycles"].as_array().unwrap();
     let at = |c: &Value, key: &str| c[key].as_i64().unwrap();
@@ -327,7 +327,7 @@ fn host_parts(job: &Value) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// What follows a marked step belongs to it, up to the next.
+/// Extends each marked step to the start of the next.
 fn start_to_start(marks: &[(i64, i64)]) -> Vec<(i64, i64)> {
     let next = marks.iter().skip(1).map(|m| m.0);
     let ends = next.chain(marks.last().map(|m| m.1));
@@ -384,7 +384,7 @@ fn a_package_of_databases_is_one_recording() {
     let loose = folder.path().join("loose");
     let mut shape = rocpd_synth::Shape::small();
     (shape.ranks, shape.nodes, shape.steps) = (2, 2, 12);
-    // Two machines number their processes alike.
+    // Two machines with equal process ids.
     shape.equal_pids = true;
     let made = rocpd_synth::generate(&loose, &shape).unwrap();
     let mut how = rocpd_db::PackageOptions::default();
@@ -402,7 +402,7 @@ fn a_package_of_databases_is_one_recording() {
     assert!(first != second && whole == "run", "{names:?}");
     let job = &jobs[2];
     assert_eq!(host_parts(job), start_to_start(&made[0].truth.steps_ns));
-    // Each of the processes on its own, with its host and all that it launched.
+    // Each process on its own, with its host and all activity that it launched.
     for (host, made) in ["host-0", "host-1"].into_iter().zip(&made) {
         let of = |key: &str| -> u64 {
             let list = job["functions"].as_array().unwrap().iter();
@@ -469,7 +469,7 @@ fn compat_and_other_formats() {
     );
     let period = json(&run(&["period", text(&trace), "--json"]));
     assert_eq!(period["periods"].as_array().unwrap().len(), 60);
-    // A file gets the same, people and spreadsheets a line for each.
+    // A file gets the same; text and CSV have a line for each.
     let file = folder.path().join("period.json");
     let words = ["period", text(&trace), "-o", text(&file)];
     assert_eq!(run(&words).status.code(), Some(0));
@@ -515,15 +515,16 @@ fn compat_and_other_formats() {
             let graph = std::fs::read_to_string(to.join("t_calls.dot")).unwrap();
             assert!(graph.starts_with("digraph calls {") && graph.contains("[label=\"480\""));
         }
-        // What was cut to the cycle says where it was.
+        // Events cut to the cycle have their original times.
         for e in events.iter().filter(|e| e["args"]["is_slice"] == true) {
             assert!(e["args"]["original_dur"].as_f64() > e["dur"].as_f64());
         }
     }
 }
 
-/// The trace with its nanoseconds for microseconds: whole numbers, which binary64 adds without rounding wherever zero is. With `first`,
-/// the values of `key` are moved so that this is the least.
+/// Returns the trace with its nanoseconds as microseconds: whole numbers, which binary64 adds
+/// without rounding regardless of the origin. With `first`, the values of `key` are shifted so that
+/// it is the minimum.
 fn whole(json: &str, key: &str, first: Option<i64>) -> String {
     let key = format!("\"{key}\":");
     let mut parts = json.split(&key);
@@ -544,7 +545,8 @@ fn whole(json: &str, key: &str, first: Option<i64>) -> String {
     out
 }
 
-/// To the reference zero is a time as any other: a trace that begins long before it has the same cycles.
+/// The reference treats times before zero like any other: a trace that begins long before it has
+/// the same cycles.
 #[test]
 fn compat_keeps_what_is_before_time_zero() {
     let folder = tempfile::tempdir().unwrap();
@@ -701,7 +703,7 @@ fn a_topology_says_which_device_a_process_means() {
         ..Config::default()
     };
     write(&trace, config);
-    // Device, and level of a counter in the second cycle, of a kernel of each process.
+    // Device, and counter level in the second cycle, of a kernel of each process.
     let told = || -> Vec<(String, String)> {
         let out = folder.path().join("out");
         let words = [
@@ -797,7 +799,7 @@ fn sentinel_learns_a_law_and_sees_it_broken() {
     let model = folder.path().join("model.json");
     let fit = run(&["sentinel", "fit", text(&good), "-o", text(&model)]);
     assert_eq!(fit.status.code(), Some(0));
-    // Without any step there is no answer.
+    // Without any step there is no result.
     let none = folder.path().join("none.csv");
     let header = table(false).lines().next().unwrap().to_owned();
     std::fs::write(&none, header + "\n").unwrap();
@@ -814,7 +816,7 @@ fn sentinel_learns_a_law_and_sees_it_broken() {
     let alarm = |range: std::ops::Range<usize>| steps[range].iter().any(|s| s["alarm"] == true);
     assert!(alarm(50..56));
     assert!(steps[60]["band_ns"][1].as_f64() < steps[60]["duration_ns"].as_f64());
-    // The same for people and as a table.
+    // The same as text and as a table.
     let alarms = document["alarms"].as_u64().unwrap();
     let said = String::from_utf8(watch(&bad, "text").stdout).unwrap();
     let first = format!("{alarms} of 100 steps alarm\n");
@@ -869,7 +871,7 @@ fn hosts_that_are_unwell_are_named_by_cycle() {
         said.contains("GPU_TEMPERATURE   in 30 of 60 cycles on node0"),
         "{said}"
     );
-    // The reference's words, for each of its cycles.
+    // The reference's format, for each of its cycles.
     let compat = json(&run(&["analyse", text(&trace), "--compat", "--json"]));
     for cycle in compat["jobs"][0]["cycles"].as_array().unwrap() {
         let diagnosis = &cycle["diagnosis"];
@@ -983,7 +985,7 @@ fn periods_by_each_method() {
     );
     let length = list[3]["end_ts"].as_f64().unwrap() - list[3]["start_ts"].as_f64().unwrap();
     assert!((25_000.0..35_000.0).contains(&length), "{length}");
-    // The trace as it was, and what was found by all methods that found something.
+    // The unchanged trace, plus the results of all methods that found something.
     let read = |path: &Path| -> Vec<Value> {
         let document: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         document["traceEvents"].as_array().unwrap().clone()
@@ -997,7 +999,7 @@ fn periods_by_each_method() {
     assert_eq!(named("period_2_python"), 200);
     assert!((198..=202).contains(&named("period_3_cuda")));
     assert!(named("Qwen3MLP_kernels") > 0);
-    // Bursts of kernels, without the reference's limits; no probes are there to be found.
+    // Bursts of kernels, without the reference's limits; there are no probes to find.
     let cuda = json(&run(&[
         "period",
         text(&trace),
@@ -1021,7 +1023,7 @@ fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
     for (name, content, code, says) in [
         ("empty.json", "", 3, "empty"),
         ("wrong.json", "hello", 3, "unknown format"),
-        // It is read, and holds no answer.
+        // It is readable, but holds no result.
         ("cut.json", "[{\"ph\":\"X\",", 4, "no events"),
     ] {
         let path = folder.path().join(name);
@@ -1034,7 +1036,7 @@ fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
             assert!(output.stdout.is_empty());
         }
     }
-    // Options that do nothing are said to do so.
+    // Options without effect are reported.
     let trace = folder.path().join("t.json");
     write(&trace, Config::default());
     for (words, warns) in [(&["--align"][..], true), (&["--align", "--compat"], false)] {

@@ -1,43 +1,43 @@
-//! Pairs of recordings of a made engine with one planted change, and what both tools have to say of them.
+//! Tests both tools on pairs of recordings of a simulated engine with one planted change.
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// What is other on the abnormal side.
+/// Change of the abnormal side.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Change {
     Nothing,
-    /// The engine does something between two steps that no frame tells, us per step.
+    /// The engine does work between two steps that no frame shows, in µs per step.
     BetweenHidden(f64),
-    /// Its scheduler takes longer between two steps, us per step.
+    /// Its scheduler takes longer between two steps, in µs per step.
     Scheduler(f64),
-    /// In every tenth step the engine stops between two steps for so long, us.
+    /// In every tenth step the engine pauses between two steps for this time, in µs.
     Pause(f64),
-    /// One kernel takes so many times as long.
+    /// One kernel takes this factor of its time.
     Kernel(usize, f64),
-    /// All kernels do.
+    /// All kernels take this factor of their time.
     Gpu(f64),
-    /// All code of the host does.
+    /// All host code takes this factor of its time.
     Host(f64),
-    /// Requests come later: the engine waits for them between two steps, us per step.
+    /// Requests come later: the engine waits for them between two steps, in µs per step.
     Idle(f64),
-    /// The same in every tenth step.
+    /// Requests come later in every tenth step, in µs.
     IdleAtTimes(f64),
 }
 
-/// How steps are told apart.
+/// Marks that separate steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Marks {
-    /// By a call of vLLM, as its profiler writes Python functions.
+    /// Calls of vLLM, as its profiler writes Python functions.
     Call,
-    /// By ranges of vLLM.
+    /// Ranges of vLLM.
     Ranges,
-    /// By a call of TensorRT-LLM.
+    /// Calls of TensorRT-LLM.
     Trt,
-    /// By the forward call of a model, which no rule names.
+    /// Forward calls of a model, which no rule names.
     Model,
-    /// By nothing: no Python functions are recorded.
+    /// No marks: no Python functions are recorded.
     Bare,
 }
 
@@ -56,19 +56,19 @@ struct Engine {
     seed: u64,
     marks: Marks,
     steps: usize,
-    /// Kernels of a step, and their time, us.
+    /// Number of kernels of a step, and their time, in µs.
     kernels: usize,
     kernel_us: f64,
-    /// Time of the first kernel, an attention, us.
+    /// Time of the first kernel, an attention, in µs.
     first_us: f64,
-    /// Host time of each launch, us.
+    /// Host time of each launch, in µs.
     launch_us: f64,
     ranks: usize,
-    /// The only rank that changes; all do without.
+    /// The only rank that changes; `None` if all do.
     only: Option<usize>,
-    /// Files have the names of other ranks.
+    /// `true` if files have the names of other ranks.
     is_misnamed: bool,
-    /// The tokens are copied by a call that returns when they are there.
+    /// `true` if the tokens are copied by a synchronous call.
     copies: bool,
     change: Change,
 }
@@ -91,7 +91,7 @@ const ENGINE: Engine = Engine {
 struct Random(u64);
 
 impl Random {
-    /// About 1, by two percent.
+    /// Returns about 1, within two percent.
     fn jitter(&mut self) -> f64 {
         self.0 = self
             .0
@@ -116,7 +116,7 @@ fn kernel_name(at: usize) -> String {
 }
 
 impl Engine {
-    /// The recording of each rank; each is alone, as in data parallelism.
+    /// Returns the recording of each rank; each is alone, as in data parallelism.
     fn record(&self) -> Vec<String> {
         let of_rank = |rank: usize| match self.only {
             Some(only) if only != rank => Self {
@@ -244,7 +244,7 @@ impl Engine {
                 Change::Pause(us) if is_paused => at += us * r.jitter(),
                 _ => {}
             }
-            // The engine looks for requests; there are some, or there will be.
+            // The engine polls for requests.
             let us = match self.change {
                 Change::Idle(us) => us * r.jitter(),
                 Change::IdleAtTimes(us) if is_paused => us * r.jitter(),
@@ -275,7 +275,8 @@ impl Engine {
     }
 }
 
-/// The answer of `batch` to a pair, after `perf-compare` gave the same on the tables that it wrote.
+/// Returns the answer of `batch` to a pair, after checking that `perf-compare` gives the same on
+/// the tables that it wrote.
 fn answer(normal: Engine, change: Change) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let (root, out) = (folder.path().join("in"), folder.path().join("out"));
@@ -416,7 +417,7 @@ fn an_engine_without_requests_waits_and_is_not_slow() {
 
 #[test]
 fn kernels_of_a_gpu_are_slower_if_most_are() {
-    // One of two hundred takes nearly all of the time.
+    // One kernel of two hundred takes nearly all of the time.
     let one = Engine {
         kernels: 200,
         kernel_us: 2.0,
@@ -462,7 +463,7 @@ fn no_change_has_no_culprit() {
             assert_eq!(case["culprits"], serde_json::json!([]));
         }
     }
-    // Too few cycles say nothing, whatever they show.
+    // Too few cycles prove nothing.
     let few = Engine { steps: 4, ..ENGINE };
     let case = answer(few, Change::Kernel(1, 20.0));
     assert_eq!(

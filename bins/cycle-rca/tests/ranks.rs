@@ -1,17 +1,18 @@
-//! Files of the ranks of one job.
+//! Tests with files of the ranks of one job.
 
 use super::*;
 
 const STEPS: i64 = 12;
 const LAYERS: i64 = 4;
 
-/// Two ranks whose collectives end together; before each of them the host of `late` takes 300 µs longer. The
-/// clock of rank 1 is ahead by 5 ms.
+/// Generates two ranks whose collectives end together; before each of them the host of `late` takes
+/// 300 µs longer. The clock of rank 1 is ahead by 5 ms.
 fn ranks(late: usize) -> [String; 2] {
     ranks_with(late, |step| 50 + step * step * 37 % 101 * 10)
 }
 
-/// The same with the pause after each step. A function of its own takes the time of the late rank in each layer.
+/// Generates the same with the given pause after each step. A function of its own takes the time of
+/// the late rank in each layer.
 fn ranks_with(late: usize, pause: impl Fn(i64) -> i64) -> [String; 2] {
     let mut events: [Vec<String>; 2] = Default::default();
     let (mut host, mut free) = ([1_000_i64; 2], [0_i64; 2]);
@@ -64,7 +65,8 @@ fn ranks_with(late: usize, pause: impl Fn(i64) -> i64) -> [String; 2] {
                 begin[r] + clock,
                 host[r] - begin[r]
             ));
-            // No two steps are alike: a rhythm without a mark could be joined anywhere.
+            // No two steps are equal: a rhythm without a distinctive feature could be joined
+            // anywhere.
             host[r] += pause(step);
         }
     }
@@ -126,7 +128,8 @@ fn causes_of_lateness_are_counted_over_all_functions_and_even_rhythms_are_said()
             .to_owned()
     };
     let uneven = said(&ranks(1));
-    // Each of the four functions is before a quarter of the collectives; of the first nothing was recorded before.
+    // Each of the four functions precedes a quarter of the collectives; nothing was recorded before
+    // the first one.
     let all = STEPS * LAYERS;
     assert!(
         uneven.contains(&format!("Before {} of them: slower host", all - 1)),

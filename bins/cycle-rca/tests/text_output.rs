@@ -1,4 +1,4 @@
-//! What people read on a terminal.
+//! Tests of the text output on a terminal.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn kernels_can_be_told_apart_and_columns_are_aligned() {
     assert!(rows.len() > 5, "{shown}");
     let ends: BTreeSet<Option<usize>> = rows.iter().map(|row| row.find(" % ")).collect();
     assert_eq!(ends.len(), 1, "{shown}");
-    // Nothing takes more than all.
+    // No share exceeds 100 %.
     let shares = shown
         .split(" %")
         .filter_map(|t| t.rsplit(' ').next()?.parse::<f64>().ok());
@@ -54,7 +54,8 @@ fn nothing_is_cut_in_a_pipe() {
     assert!(!shown(Some("80")).contains(&long));
 }
 
-/// 48 steps of 10 ms whose host never waits, with 6 ms of GPU time each; 4 of them last 25 ms longer.
+/// Generates 48 steps of 10 ms whose host never waits, with 6 ms of GPU time each; 4 of them last
+/// 25 ms longer.
 fn host_bound() -> String {
     let mut events = Vec::new();
     let mut at = 1_000;

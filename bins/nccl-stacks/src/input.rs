@@ -10,10 +10,11 @@ use trace_model::{Rank, Trace};
 
 use crate::args::{Cli, Format};
 
-/// A trace and what is known of its file.
+/// A trace with the properties of its file.
 pub(crate) struct Input {
     pub(crate) path: String,
-    /// Of the file, or the archive's member, as it is, compressed or not; only where the report shows it.
+    /// Digest of the file, or of the archive's member, as stored, compressed or not; only if the
+    /// report shows it.
     pub(crate) sha256: Option<String>,
     pub(crate) rank: Rank,
     pub(crate) trace: Trace,
@@ -21,16 +22,16 @@ pub(crate) struct Input {
 
 /// The traces of the command line.
 pub(crate) struct Inputs {
-    /// Those that could be read, by rank.
+    /// The traces that could be read, by rank.
     pub(crate) inputs: Vec<Input>,
-    /// What speaks against them being the ranks of one job.
+    /// Evidence against them being the ranks of one job.
     pub(crate) doubts: Vec<String>,
-    /// The error to end with, if one could not be read.
+    /// The error to end with, if a trace could not be read.
     pub(crate) failed: Option<anyhow::Error>,
 }
 
-/// Reads all traces of the command line and gives each its rank, by which they are sorted. Of several, one that cannot be
-/// read is reported and left out.
+/// Reads all traces of the command line and assigns each its rank, by which they are sorted. With
+/// several traces, one that cannot be read is reported and left out.
 pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Inputs> {
     let mut paths = expand_ranks(&cli.traces, cli.verbosity)?;
     let mut unreadable = Vec::new();
@@ -67,7 +68,7 @@ pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Inputs> {
         return Err(failed);
     }
     paths.retain(|path| !unreadable.contains(path));
-    // A comparison may be of one rank before and after.
+    // A comparison may be of one rank before and after a change.
     let (ranks, doubts) = match cli.report.diff {
         true => match ranks(&traces) {
             Ok(found) => (found.ranks, Vec::new()),
@@ -127,9 +128,9 @@ fn load(cli: &Cli, path: &Path) -> anyhow::Result<NamedTrace> {
     )
 }
 
-/// None for pipes and what cannot be read twice.
+/// Returns `None` for pipes and other inputs that cannot be read twice.
 fn sha256(path: &Path, cli: &Cli) -> Option<String> {
-    // What is there and no file is a pipe; what is not there may be a member of an archive.
+    // An existing path that is not a file is a pipe; a missing one may be a member of an archive.
     if path.as_os_str() == "-" || path.metadata().is_ok_and(|path| !path.is_file()) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Which host call stacks launched the collective kernels of a trace.
+//! Finds the host call stacks that launched the collective kernels of a trace.
 
 mod args;
 mod input;
@@ -16,7 +16,8 @@ use crate::args::{Cli, Format};
 use crate::input::{Input, Inputs};
 use crate::render::{Answered, Report};
 
-/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+/// Runs the tool with the arguments of a command line, the tool's name first. Returns the exit
+/// code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
     cli::main_from(words, run)
 }
@@ -81,7 +82,7 @@ fn answer(cli: &Cli, query: &Query, input: Input, captures: &[&Trace]) -> anyhow
         Err(error) => {
             refuse(cli, &error)?;
             let outcome = match error {
-                // As the reference ends.
+                // Same exit code as the reference.
                 _ if cli.compat => Outcome::Code(1),
                 Error::IndexOutOfRange { .. } => Outcome::Usage,
                 _ => Outcome::CannotAnswer,
@@ -105,7 +106,7 @@ fn answer(cli: &Cli, query: &Query, input: Input, captures: &[&Trace]) -> anyhow
     Ok(Answered::new(input, answer))
 }
 
-/// With `--format json` the refusal is a document, too.
+/// With `--format json` the refusal is a document too.
 fn refuse(cli: &Cli, error: &Error) -> anyhow::Result<()> {
     let outcome = match error {
         Error::FunctionNotFound { .. } => "function-not-found",

@@ -1,4 +1,4 @@
-//! Which host call stacks launched the collective kernels of a trace.
+//! Finds the host call stacks that launched the collective kernels of a trace.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
-//! Asking which of several windows is meant.
+//! Asks the user to choose one of several windows.
 
 use std::io::BufRead;
 
 use cli::terminal::say;
 use launch_stacks::{Pick, Window};
 
-/// Shows the candidates on standard error: index, start, duration, end.
+/// Prints the candidates on standard error: index, start, duration, end.
 pub(crate) fn list(candidates: &[Window]) {
     say(&format!(
         "{:<8}{:<20}{:<20}{:<20}",
@@ -19,14 +19,14 @@ pub(crate) fn list(candidates: &[Window]) {
     }
 }
 
-/// From now on an interrupt says so and ends the process with 1, as an ended input does. Nothing has
-/// been written yet that would need to be undone.
+/// From now on an interrupt prints a message and ends the process with 1, as the end of input does.
+/// Nothing has been written yet that would need to be undone.
 #[cfg(unix)]
 pub(crate) fn cancel_on_interrupt() {
     use signal_hook::consts::SIGINT;
     use signal_hook::iterator::Signals;
 
-    // Without a handler the interrupt ends the process all the same.
+    // Without a handler the interrupt still ends the process.
     let Ok(mut signals) = Signals::new([SIGINT]) else {
         return;
     };
@@ -39,15 +39,15 @@ pub(crate) fn cancel_on_interrupt() {
     });
 }
 
-/// Signals are a matter of Unix.
+/// Does nothing: signals exist only on Unix.
 #[cfg(not(unix))]
 pub(crate) fn cancel_on_interrupt() {}
 
-/// Shows the candidates and reads an index until a valid one comes.
+/// Prints the candidates and reads an index until it is valid.
 ///
 /// # Errors
 ///
-/// When the input ends first.
+/// Returns an error if the input ends first.
 pub(crate) fn choose(candidates: &[Window], answers: &mut dyn BufRead) -> anyhow::Result<Pick> {
     list(candidates);
     let last = candidates.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! From arguments to a query.
+//! Builds a query from the arguments.
 
 use std::io::{BufRead, IsTerminal as _};
 
@@ -11,11 +11,11 @@ use trace_model::{Timestamp, Trace};
 use crate::args::{self, COMPAT_FUNCTION, COMPAT_KERNEL, Cli, Sort};
 use crate::prompt;
 
-/// The query without its windows.
+/// Returns the query without its windows.
 ///
 /// # Errors
 ///
-/// Wrong usage: a pattern that is no regular expression.
+/// Returns an error for wrong usage: a pattern that is not a regular expression.
 pub(crate) fn query(cli: &Cli) -> anyhow::Result<Query> {
     let mut query = Query::default();
     if let Some(rows) = &cli.kernels.classes {
@@ -80,7 +80,7 @@ fn kernels(cli: &Cli) -> anyhow::Result<KernelSelector> {
     Ok(selector)
 }
 
-/// What stacks are sorted by.
+/// Returns the sort key of stacks.
 pub(crate) fn order(cli: &Cli) -> Order {
     let default = match cli.is_text() {
         true => Sort::Gpu,
@@ -94,12 +94,12 @@ pub(crate) fn order(cli: &Cli) -> Order {
     }
 }
 
-/// The windows to use in `trace`, asking for one where that is how it is meant to be. `None`: there
-/// were several candidates, they have been listed, and nobody can be asked.
+/// Returns the windows to use in `trace`, asking for one if requested. `None` if there were several
+/// candidates, which have been listed, and nobody can be asked.
 ///
 /// # Errors
 ///
-/// No such function, a bad index, or a cancelled choice.
+/// Returns an error for an unknown function, a bad index, or a cancelled choice.
 pub(crate) fn windows(
     cli: &Cli,
     trace: &Trace,

@@ -1,4 +1,4 @@
-//! Kernels of replayed graphs get the stacks of their capture.
+//! Tests that kernels of replayed graphs get the stacks of their capture.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Every reference case: outcome, window, counts, frames, exit code and text as the original's.
+//! Compares every reference case with the original: outcome, window, counts, frames, exit code and
+//! text.
 
 use serde_json::{Value, json};
 

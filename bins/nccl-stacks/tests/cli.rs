@@ -1,4 +1,4 @@
-//! The command line: help, exit codes, destinations, unreadable input.
+//! Tests of the command line: help, exit codes, destinations, unreadable input.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The demonstration traces: planted windows, stacks, links, costs, late ranks.
+//! Tests with the demonstration traces: planted windows, stacks, links, costs, late ranks.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap()
 }
 
-/// The report's stacks without the frame that stands for the graph.
+/// Returns the report's stacks without the frame that represents the graph.
 fn found(report: &Value) -> Found {
     let mut all = Found::new();
     for stack in report["stacks"].as_array().unwrap() {
@@ -129,7 +129,7 @@ fn links_devices_and_collectives_are_those_planted() {
                 let wanted = want.get(planted).and_then(Value::as_f64);
                 assert_eq!(bandwidth(&got[key]), wanted, "{key}");
             }
-            // A rank alone does not tell how long it waited.
+            // A single rank does not show how long it waited.
             for key in ["algbw_bytes_per_s", "busbw_bytes_per_s", "shortest_dur_ns"] {
                 assert_eq!(got[key], Value::Null, "{key}");
             }
@@ -169,7 +169,7 @@ fn late_ranks_are_found() {
     let medians = [middle[0].as_i64().unwrap(), middle[1].as_i64().unwrap()];
     assert!(medians.contains(&ahead), "{ahead} of {medians:?}");
 
-    // What the clocks still differ by after alignment, and the jitter of ends.
+    // Maximum clock difference after alignment, plus the jitter of ends.
     const TOLERANCE_NS: i64 = 80;
     let close = |got: &Value, want: &Value| {
         let (got, want) = (got.as_i64().unwrap(), want.as_i64().unwrap());
@@ -274,7 +274,8 @@ fn a_rank_alone_has_no_bandwidth_and_no_empty_table_of_ranks() {
     assert!(!none.contains("All ranks"), "{none}");
 }
 
-/// The members of an archive are named with it and have the digests that the manifest has of them as files.
+/// Members of an archive have names that include it, and the digests that the manifest has for the
+/// files.
 #[test]
 fn members_of_an_archive_have_digests_of_their_own() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! Every format says the same.
+//! Tests that every format reports the same results.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{Made, report, run_in, stdout};
 
-/// Two stacks: 2 launches of 100 ns each, 1 launch of 100 ns.
+/// Generates two stacks: 2 launches of 100 ns each, 1 launch of 100 ns.
 fn two_stacks() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut made = Made::default();

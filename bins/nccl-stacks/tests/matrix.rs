@@ -1,4 +1,4 @@
-//! One difficulty each, on traces of a few events.
+//! Tests one difficulty each, on traces of a few events.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// `t.json` with a function `fn` from 1000 to 2000 on the main thread.
+/// Generates `t.json` with a function `fn` from 1000 to 2000 on the main thread.
 fn with_function(fill: impl FnOnce(&mut Made)) -> TempDir {
     let folder = folder();
     let mut made = Made::default();
@@ -623,7 +623,7 @@ fn piecewise_graphs_take_equal_captures_in_turn() {
         .collect();
     assert_eq!(layers.len(), 4);
 
-    // Without the middle capture's second kernel the longest common subsequence is taken.
+    // Without the middle capture's second kernel the longest common subsequence is used.
     let got = report(folder.path(), &["t.json", "--kernel", "."]);
     assert!(got["graphs"][0]["capture_index"].is_null());
     assert_eq!(got["graphs"][0]["matched"], 0);

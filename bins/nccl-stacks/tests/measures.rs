@@ -1,4 +1,4 @@
-//! Links, exposed communication and bandwidths of real recordings, against brute force.
+//! Compares links, exposed communication and bandwidths of real recordings with brute force.
 
 use byte_source::{OpenOptions, Source};
 use launch_stacks::{
@@ -66,7 +66,7 @@ fn measured_as_by_brute_force() {
         );
 
         let pattern = NameMatch::regex(COLLECTIVES).unwrap();
-        // There all other activity hides communication, memcpy included.
+        // In the reference all other activity, including memcpy, hides communication.
         let by = HiddenBy::AnyActivity;
         let by_pattern = Exposure::new(&index, by, |s| pattern.matches(s.name().unwrap_or("")));
         let by_table = Exposure::new(&index, by, |s| index.is_collective(s));

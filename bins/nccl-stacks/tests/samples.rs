@@ -1,4 +1,5 @@
-//! The small sample traces: rocprofv3's Perfetto output, and correlation ids of all kinds.
+//! Tests with the small sample traces: rocprofv3's Perfetto output, and correlation ids of all
+//! kinds.
 
 use serde_json::json;
 
@@ -19,7 +20,7 @@ fn rocprofv3_dispatches_are_linked_by_their_correlation_id() {
         let frames = json!(stacks(&got)[0].0);
         assert_eq!(frames, want["frames_leaf_first"]);
     }
-    // The name of the kernel hides the operation; the call of the library tells it.
+    // The name of the kernel hides the operation; the call of the library gives it.
     let got = report(&folder, &["rocprof.pftrace"]);
     assert_eq!(got["collectives"][0]["op"], "all_reduce");
 }

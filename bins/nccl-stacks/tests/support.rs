@@ -1,4 +1,4 @@
-//! What the tests of this tool share: running it, and finding data.
+//! Shared by the tests of this tool: running it, and finding data.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 pub(crate) fn data() -> PathBuf {
     test_data::reference("perfetto")
 }
 
-/// A file of the demonstration traces.
+/// Returns the path of a file of the demonstration traces.
 pub(crate) fn demo(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../testdata/demo")
@@ -24,12 +24,12 @@ pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).expect("the file is JSON")
 }
 
-/// Runs the tool in `folder` with nothing to read.
+/// Runs the tool in `folder` with empty standard input.
 pub(crate) fn run_in(folder: &Path, args: &[&str]) -> Output {
     run_with(folder, args, b"")
 }
 
-/// Runs the tool in `folder`; `stdin` is what it can read.
+/// Runs the tool in `folder` with `stdin` as standard input.
 pub(crate) fn run_with(folder: &Path, args: &[&str], stdin: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"))
         .args(args)
@@ -49,7 +49,7 @@ pub(crate) fn run_with(folder: &Path, args: &[&str], stdin: &[u8]) -> Output {
     child.wait_with_output().expect("the tool ends")
 }
 
-/// Runs the tool for its JSON document.
+/// Runs the tool and returns its JSON document.
 pub(crate) fn report(folder: &Path, args: &[&str]) -> Value {
     let mut args = args.to_vec();
     args.push("--json");
@@ -62,21 +62,21 @@ pub(crate) fn report(folder: &Path, args: &[&str]) -> Value {
     serde_json::from_slice(&out.stdout).expect("the report is JSON")
 }
 
-/// The texts of a JSON list.
+/// Returns the texts of a JSON list.
 pub(crate) fn texts(list: &Value) -> Vec<&str> {
     let list = list.as_array().expect("a list");
     list.iter().filter_map(Value::as_str).collect()
 }
 
-/// A small Kineto trace written event by event; times in nanoseconds.
+/// Builds a small Kineto trace event by event; times in nanoseconds.
 #[derive(Default)]
 pub(crate) struct Made {
     events: Vec<Value>,
-    /// Members of the document beside its events.
+    /// Members of the document other than its events.
     pub(crate) head: serde_json::Map<String, Value>,
 }
 
-/// Nanoseconds as the decimal microseconds of the format.
+/// Formats nanoseconds as the decimal microseconds of the format.
 fn micros(ns: i64) -> Value {
     let sign = if ns < 0 { "-" } else { "" };
     let text = format!("{sign}{}.{:03}", ns.abs() / 1000, ns.abs() % 1000);
@@ -84,7 +84,7 @@ fn micros(ns: i64) -> Value {
 }
 
 impl Made {
-    /// A slice `(ts, dur)` on a row `(pid, tid)`; an empty category is left out.
+    /// Adds a slice `(ts, dur)` on a row `(pid, tid)`; an empty category is left out.
     pub(crate) fn slice(
         &mut self,
         row: (i64, i64),
@@ -103,7 +103,7 @@ impl Made {
         self
     }
 
-    /// An arrow between instants on rows.
+    /// Adds a flow arrow between instants on rows.
     pub(crate) fn arrow(
         &mut self,
         id: i64,
@@ -119,8 +119,8 @@ impl Made {
         self
     }
 
-    /// A kernel `k` at `ts` for 100 ns on device 0, stream 7, and its launch of 10 ns on `row`, with
-    /// correlation id and arrow.
+    /// Adds a kernel `k` at `ts` for 100 ns on device 0, stream 7, and its launch of 10 ns on
+    /// `row`, with correlation id and flow arrow.
     pub(crate) fn launched(
         &mut self,
         row: (i64, i64),
@@ -149,7 +149,7 @@ impl Made {
     }
 }
 
-/// The frames (innermost first) and launches of each stack of a report.
+/// Returns the frames (innermost first) and launches of each stack of a report.
 pub(crate) fn stacks(report: &Value) -> Vec<(Vec<String>, u64)> {
     let all = report["stacks"].as_array().expect("a list");
     all.iter()
@@ -161,12 +161,12 @@ pub(crate) fn stacks(report: &Value) -> Vec<(Vec<String>, u64)> {
         .collect()
 }
 
-/// Standard error as text.
+/// Returns standard error as text.
 pub(crate) fn stderr(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// Standard output as text.
+/// Returns standard output as text.
 pub(crate) fn stdout(out: &Output) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Other names of the tool: each stands for one of its commands, and shows that alone.
+//! Alternative names of the tool: each runs a single command and shows only that.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,10 +8,10 @@ use clap::{ArgMatches, Args as _, CommandFactory, FromArgMatches, Parser};
 
 use crate::args::{Command, ConvertArgs, SummaryArgs};
 
-/// Another name of the tool.
+/// An alternative name of the tool.
 pub(crate) struct Alias {
     pub(crate) name: &'static str,
-    /// What it converts to; without it summarises.
+    /// Output format of the conversion; `None` for the summary.
     format: Option<&'static str>,
     about: &'static str,
 }
@@ -39,20 +39,21 @@ pub(crate) static ALIASES: [Alias; 4] = [
     },
 ];
 
-/// The alias of this process. clap asks for the command line by type, so it cannot be handed over.
+/// The alias of this process. clap requests the command line by type, so it cannot be passed as an
+/// argument.
 static CALLED: OnceLock<&Alias> = OnceLock::new();
 
 impl Alias {
-    /// Returns the alias that the first word of a command line names, with or without the folder of the executable
-    /// or the name of an executable in front.
+    /// Returns the alias that the first argument of a command line names, with or without the
+    /// folder of the executable or the name of an executable in front.
     pub(crate) fn of(word: &OsStr) -> Option<&'static Self> {
         let called = Path::new(word).file_stem()?.to_str()?;
         let called = called.rsplit(' ').next()?;
         ALIASES.iter().find(|alias| alias.name == called)
     }
 
-    /// Returns the words of a command line, the tool's name first, with what the alias stands for, and makes it the
-    /// command line that [`Called`] parses.
+    /// Returns the arguments of a command line, the tool's name first, with those that the alias
+    /// implies, and makes it the command line that [`Called`] parses.
     pub(crate) fn call(&'static self, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
         CALLED.get_or_init(|| self);
         let mut words: Vec<OsString> = words.collect();
@@ -66,7 +67,7 @@ impl Alias {
     pub(crate) fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
         let example = match self.format {
-            // The format is what the name says.
+            // The name determines the format.
             Some(format) => ConvertArgs::augment_args(command)
                 .mut_arg("output_format", |arg| arg.required(false).hide(true))
                 .mut_args(|arg| match is_of_another(&arg, format) {
@@ -89,7 +90,8 @@ impl Alias {
     }
 }
 
-/// Returns `true` if an option of `convert` has no effect on a format: its help need not show it.
+/// Returns `true` if an option of `convert` has no effect on a format, so that its help need not
+/// show it.
 fn is_of_another(arg: &clap::Arg, format: &str) -> bool {
     match arg.get_id().as_str() {
         "csv_layout" => format != "csv",
@@ -97,7 +99,7 @@ fn is_of_another(arg: &clap::Arg, format: &str) -> bool {
     }
 }
 
-/// The command that the name stands for, with its arguments.
+/// The command of the alias, with its arguments.
 #[derive(Debug)]
 pub(crate) struct Called(pub(crate) Command);
 

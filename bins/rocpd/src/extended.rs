@@ -1,4 +1,4 @@
-//! What `rocpd summary --extended` writes besides.
+//! Additional output of `rocpd summary --extended`.
 
 use std::collections::BTreeMap;
 
@@ -213,7 +213,7 @@ pub(crate) fn write(
 /// Writes a table: its name, columns and rows.
 type Put<'p> = dyn Fn(&str, &[&str], Vec<Vec<SqlValue<'_>>>) -> anyhow::Result<()> + 'p;
 
-/// Kernels by processes: what each took on each, and how uneven that is.
+/// Writes kernels by process: the time of each on each process, and the imbalance.
 fn pivot(summary: &Summary<'_>, put: &Put<'_>) -> anyhow::Result<()> {
     let Some(view) = summary.views.iter().find(|view| view.view == "kernels") else {
         return Ok(());
@@ -265,7 +265,7 @@ fn pivot(summary: &Summary<'_>, put: &Put<'_>) -> anyhow::Result<()> {
     put("kernel_rank_pivot", &columns, rows)
 }
 
-/// The largest over the mean.
+/// Returns the maximum divided by the mean.
 #[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
 fn uneven(most: i128, sum: i128, count: usize) -> f64 {
     if sum == 0 {
@@ -274,7 +274,7 @@ fn uneven(most: i128, sum: i128, count: usize) -> f64 {
     most as f64 * count as f64 / sum as f64
 }
 
-/// Dispatches out of line with their like, and steps that change.
+/// Writes outliers among similar dispatches, and level changes of steps.
 fn anomalies(
     set: &RocpdSet,
     filter: &Filter,

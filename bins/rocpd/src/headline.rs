@@ -1,10 +1,10 @@
-//! The answer of `rocpd summary --extended` in one sentence: how busy the GPUs were, and with what.
+//! One-sentence answer of `rocpd summary --extended`: how busy the GPUs were, and with what.
 
 use rocpd_db::{Filter, RocpdSet, Summary};
 
 use crate::console;
 
-/// The time that shares are of, the same for all agents.
+/// The interval to which shares refer, the same for all agents.
 const SPAN: &str = "from the first to the last activity of any agent";
 
 /// Prints the sentence.
@@ -65,7 +65,7 @@ fn count(number: usize) -> f64 {
     number as f64
 }
 
-/// A length of time with its unit.
+/// Formats a duration with its unit.
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
 fn span(ns: i64) -> String {
     report::human::duration(ns as f64)

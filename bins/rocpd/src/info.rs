@@ -114,14 +114,14 @@ fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Res
     }))
 }
 
-/// The first name of an agent that was recorded and is not empty.
+/// Returns the first recorded name of an agent that is not empty.
 fn agent_name(agent: &Value) -> Option<&str> {
     let names = ["product_name", "model_name", "name"];
     let mut known = names.iter().filter_map(|key| agent[key].as_str());
     known.find(|name| !name.trim().is_empty())
 }
 
-/// A row for each table of each partition.
+/// Returns a row for each table of each partition, as CSV.
 fn rows_per_table(document: &Value) -> anyhow::Result<String> {
     let mut out = Vec::new();
     let mut sink = CsvWriter::new(&mut out, CsvOptions::default());

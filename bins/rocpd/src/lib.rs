@@ -28,9 +28,10 @@ use cli::Outcome;
 use crate::alias::{Alias, Called};
 use crate::args::{Cli, Command};
 
-/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+/// Runs the tool with the arguments of a command line, the tool's name first. Returns the exit
+/// code.
 ///
-/// A name of [`aliases`] is that command of the tool.
+/// A name of [`aliases`] runs that command of the tool.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
     let mut words = words.into_iter().peekable();
     match words.peek().and_then(|name| Alias::of(name)) {
@@ -54,7 +55,7 @@ pub fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }
 
-/// Returns the other names of the tool, each with the description of its command line.
+/// Returns the alternative names of the tool, each with the description of its command line.
 pub fn aliases() -> impl Iterator<Item = (&'static str, clap::Command)> {
     alias::ALIASES
         .iter()

@@ -1,4 +1,4 @@
-//! Results by mail.
+//! Sends results by mail.
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
@@ -13,13 +13,13 @@ use lettre::{Message, SmtpTransport, Transport as _};
 
 use crate::args::MailArgs;
 
-/// Lines of a preview.
+/// Maximum number of lines of a preview.
 const PREVIEW_LINES: usize = 20;
 
 /// A message with sender, recipients and subject.
 pub(crate) struct Letter(MessageBuilder);
 
-/// Reads the addresses, before any work is done for nothing.
+/// Parses the addresses before any other work, so that an error costs nothing.
 pub(crate) fn letter(args: &MailArgs) -> anyhow::Result<Option<Letter>> {
     if args.email_to.is_empty() {
         return Ok(None);
@@ -40,11 +40,11 @@ pub(crate) fn letter(args: &MailArgs) -> anyhow::Result<Option<Letter>> {
     Ok(Some(Letter(message)))
 }
 
-/// Sends a file to everybody, through the server that was named.
+/// Sends a file to all recipients, through the given server.
 pub(crate) fn send(letter: Letter, args: &MailArgs, path: &Path) -> anyhow::Result<()> {
     let mut body = "The result of the query is attached.\n".to_owned();
     let bytes = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
-    // Of formats that are no text nothing can be shown.
+    // Formats other than text have no preview.
     if args.inline_preview
         && let Ok(text) = std::str::from_utf8(&bytes)
     {
@@ -67,7 +67,7 @@ pub(crate) fn send(letter: Letter, args: &MailArgs, path: &Path) -> anyhow::Resu
         .singlepart(SinglePart::plain(body))
         .singlepart(Attachment::new(name).body(bytes, kind));
     let message = letter.0.multipart(parts)?;
-    // The builder without a policy, since the policy follows.
+    // The builder has no encryption policy, since the policy is set next.
     let mut transport = SmtpTransport::builder_dangerous(&args.smtp_server)
         .port(args.smtp_port)
         .tls(encryption(args)?);
@@ -75,18 +75,20 @@ pub(crate) fn send(letter: Letter, args: &MailArgs, path: &Path) -> anyhow::Resu
         transport = transport.credentials(Credentials::new(user.clone(), password.clone()));
     }
     let sent = transport.build().send(&message);
-    // As a text: a server that hangs up is not a reader of standard output that has seen enough.
+    // Converted to text: a server that closes the connection must not be mistaken for a reader that
+    // closed standard output.
     sent.map(|_| ())
         .map_err(|error| anyhow::anyhow!("{}", causes(&error)))
         .with_context(|| format!("mail server {}:{}", args.smtp_server, args.smtp_port))
         .or_exit(cli::Outcome::OutputFailed)
 }
 
-/// The port of mail over TLS from the first byte (RFC 8314).
+/// Port of mail over TLS from the first byte (RFC 8314).
 const TLS_PORT: u16 = 465;
 
-/// Returns how the connection is encrypted: from the first byte on port 465, by STARTTLS always where there is a
-/// password, and where the server offers it otherwise. A password never goes over a connection in clear text.
+/// Returns the encryption of the connection: from the first byte on port 465, by mandatory STARTTLS
+/// if there is a password, and by STARTTLS if the server offers it otherwise. A password is never
+/// sent in clear text.
 fn encryption(args: &MailArgs) -> anyhow::Result<Tls> {
     let parameters = TlsParameters::new(args.smtp_server.clone())
         .with_context(|| format!("TLS for mail server {}", args.smtp_server))?;
@@ -99,7 +101,7 @@ fn encryption(args: &MailArgs) -> anyhow::Result<Tls> {
     })
 }
 
-/// An error and what caused it.
+/// Returns an error with its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -7,7 +7,7 @@ use rocpd_convert::Destination;
 
 use crate::args::SharedArgs;
 
-/// Where outputs go: as the arguments say, else the environment, else the defaults.
+/// Returns the destination of outputs: from the arguments, else the environment, else the defaults.
 pub(crate) fn destination(shared: &SharedArgs, default_base: &str) -> anyhow::Result<Destination> {
     let keys = Keys::of_process();
     let or_env = |given: &Option<String>, variable: &str, default: &str| {
@@ -29,7 +29,7 @@ pub(crate) fn destination(shared: &SharedArgs, default_base: &str) -> anyhow::Re
     ))
 }
 
-/// Gives an error of a conversion the exit code of its kind.
+/// Maps an error of a conversion to the exit code of its kind.
 pub(crate) fn converted<T>(result: rocpd_convert::Result<T>) -> anyhow::Result<T> {
     match result {
         Err(error) if error.is_option() => Err(error).or_exit(Outcome::Usage),
@@ -38,10 +38,10 @@ pub(crate) fn converted<T>(result: rocpd_convert::Result<T>) -> anyhow::Result<T
     }
 }
 
-/// What keys stand for.
+/// Values of keys.
 struct Keys(HashMap<String, String>);
 
-/// Expansion ends after this many rounds, for keys that stand for themselves.
+/// Maximum number of rounds of expansion, for keys that expand to themselves.
 const ROUNDS: usize = 8;
 
 impl Keys {
@@ -124,7 +124,8 @@ impl Keys {
         Self(keys)
     }
 
-    /// Replaces `%key%`, `{key}`, `%h` and the like, and environment variables, until nothing changes.
+    /// Replaces `%key%`, `{key}`, `%h` and the like, and environment variables, until nothing
+    /// changes.
     fn expand(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for _ in 0..ROUNDS {
@@ -143,7 +144,7 @@ impl Keys {
         while let Some(first) = rest.chars().next() {
             if let Some((value, after)) = self.key(rest) {
                 if value.is_empty() {
-                    // What joined a missing argument goes with it.
+                    // The separator before a missing argument is removed too.
                     rest = after.trim_start_matches(['-', '_', '/']);
                 } else {
                     out.push_str(&value);
@@ -157,7 +158,7 @@ impl Keys {
         out
     }
 
-    /// The value of the key that a text begins with, and what follows.
+    /// Returns the value of the key at the start of a text, and the rest.
     fn key<'t>(&self, text: &'t str) -> Option<(String, &'t str)> {
         for (open, close) in [("%env{", "}%"), ("$ENV{", "}"), ("%q{", "}")] {
             if let Some(inner) = text.strip_prefix(open) {
@@ -205,7 +206,8 @@ impl Civil {
         Self::at(seconds)
     }
 
-    /// Days to dates as in <https://howardhinnant.github.io/date_algorithms.html#civil_from_days>.
+    /// Converts days to dates as in
+    /// <https://howardhinnant.github.io/date_algorithms.html#civil_from_days>.
     fn at(seconds: i64) -> Self {
         let days = seconds.div_euclid(86_400) + 719_468;
         let era = days.div_euclid(146_097);
@@ -227,7 +229,7 @@ impl Civil {
         }
     }
 
-    /// The directives of strftime that dates and times need.
+    /// Formats the time with those strftime directives that dates and times need.
     fn format(&self, format: &str) -> String {
         let (hour, minute, second) = (
             self.second_of_day / 3600,
@@ -261,7 +263,7 @@ impl Civil {
     }
 }
 
-/// The time as `YYYYmmdd-HHMMSS` and as a line for pages.
+/// Returns the time as `YYYYmmdd-HHMMSS` and as a line for pages.
 pub(crate) fn now() -> (String, String) {
     let now = Civil::now();
     (now.format("%Y%m%d-%H%M%S"), now.format("%F %T UTC"))

@@ -1,10 +1,10 @@
-//! Stands in for `mail` in builds without it: a request for mail is refused before any work is done.
+//! Replaces `mail` in builds without it: a request for mail is refused before any other work.
 
 use std::path::Path;
 
 use crate::args::MailArgs;
 
-/// A message; there is none in this build.
+/// A message; it has no values in this build.
 pub(crate) enum Letter {}
 
 /// Refuses to send mail.
@@ -17,7 +17,7 @@ pub(crate) fn letter(args: &MailArgs) -> anyhow::Result<Option<Letter>> {
     ))
 }
 
-/// Is never called, since there is no letter.
+/// Never called, since there is no letter.
 pub(crate) fn send(letter: Letter, _: &MailArgs, _: &Path) -> anyhow::Result<()> {
     match letter {}
 }

@@ -48,7 +48,7 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// How `--align` says that clocks are to be brought together.
+/// Parses the clock alignment of `--align`.
 fn align(text: &str) -> anyhow::Result<Align> {
     if text == "init" {
         return Ok(Align::Init);
@@ -64,7 +64,8 @@ fn align(text: &str) -> anyhow::Result<Align> {
     ))
 }
 
-/// Offsets from a file: a line for each node, its name and nanoseconds. A first line without a number is a heading.
+/// Parses offsets from a file: a line for each node, with its name and nanoseconds. A first line
+/// without a number is a header.
 fn offsets(path: &str, text: &str) -> anyhow::Result<Vec<(String, i64)>> {
     let mut list = Vec::new();
     for (number, line) in text.lines().enumerate() {

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     };
     if args.format == QueryFormat::Console {
-        // What the console showed is no file: the mail has it as CSV.
+        // Console output is not a file: the mail has it as CSV.
         let folder = tempfile::tempdir()?;
         let base = Path::new(names.base()).file_name();
         let mut name = base.unwrap_or_default().to_owned();
@@ -79,7 +79,7 @@ fn is_sql(error: &anyhow::Error) -> bool {
     )
 }
 
-/// Runs the query; whether it gave rows.
+/// Runs the query. Returns `true` if it gave rows.
 fn answer(
     set: &RocpdSet,
     args: &QueryArgs,
@@ -94,7 +94,7 @@ fn answer(
         && let Some(view) = rocpd_db::ViewScan::of_query(&args.query)
         && view.is_faithful(set)
     {
-        // A whole view needs no SQL engine.
+        // A plain view needs no SQL engine.
         let columns: Vec<String> = view.columns(set).into_iter().map(str::to_owned).collect();
         view.each(set, window, |value| -> anyhow::Result<()> {
             if sink.is_none() {

@@ -1,4 +1,4 @@
-//! From arguments to a set, a window and a filter.
+//! Builds a set, a window and a filter from the arguments.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) fn open(shared: &SharedArgs) -> anyhow::Result<RocpdSet> {
     Ok(set)
 }
 
-/// Refuses inputs that do not exist, and such as never end, before anything else is done.
+/// Refuses inputs that do not exist or never end, before any other work.
 pub(crate) fn check_inputs(inputs: &[PathBuf], compat: bool) -> anyhow::Result<()> {
     for input in inputs {
         let text = input.to_string_lossy();
@@ -44,7 +44,7 @@ pub(crate) fn check_inputs(inputs: &[PathBuf], compat: bool) -> anyhow::Result<(
     Ok(())
 }
 
-/// An error that is said as the reference says it, with its exit code.
+/// An error in the reference's words, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Verbatim {
     pub(crate) text: String,
@@ -59,7 +59,7 @@ impl std::fmt::Display for Verbatim {
 
 impl std::error::Error for Verbatim {}
 
-/// Rows that were left out, after the work.
+/// Reports rows that were left out, after the work.
 pub(crate) fn report_issues(set: &RocpdSet, verbosity: VerbosityArgs) {
     for issue in set.issues() {
         verbosity.note(format!("warning: {issue}"));
@@ -74,7 +74,7 @@ fn bound(time: Option<&String>, marker: Option<&String>) -> anyhow::Result<Bound
     })
 }
 
-/// The window asked for, if any; says what it does as the reference does.
+/// Returns the requested window, if any; prints the same messages as the reference.
 pub(crate) fn window(
     set: &RocpdSet,
     args: &WindowArgs,
@@ -154,7 +154,8 @@ pub(crate) fn window(
     Ok(Some(window))
 }
 
-/// What the reference refuses of a window, in its words; it knows no offsets, so those are not its business.
+/// Returns an error for windows that the reference refuses, in its words; it has no offsets, so
+/// those are not checked.
 fn refused(args: &WindowArgs, bounds: TimeBounds) -> anyhow::Result<()> {
     let refuse = |text: String| anyhow::Error::new(Verbatim { text, code: 1 });
     let time = |side: &Option<String>, open: i64| -> anyhow::Result<Option<f64>> {
@@ -211,7 +212,7 @@ fn reduction_pct(before_ns: i64, after_ns: i64) -> f64 {
     100.0 * (1.0 - after_ns as f64 / before_ns as f64)
 }
 
-/// The filter of the arguments, with a window.
+/// Returns the filter of the arguments, with a window.
 pub(crate) fn filter(args: &FilterArgs, window: Option<Window>) -> Filter {
     fn list<T: Clone>(values: &[T]) -> Option<Vec<T>> {
         (!values.is_empty()).then(|| values.to_vec())

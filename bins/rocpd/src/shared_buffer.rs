@@ -1,13 +1,13 @@
-//! Bytes on their way to an output that cannot change threads, from a writer that wants to.
+//! Passes bytes from a writer that may change threads to an output that cannot.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes what a writer of Parquet or JSON writes, until it is fetched.
+/// Buffers the bytes of a Parquet or JSON writer until they are taken.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl SharedBuffer {
-    /// What was written since the last call.
+    /// Returns the bytes written since the last call.
     pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

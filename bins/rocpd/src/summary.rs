@@ -70,7 +70,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     for view in &summary.views {
         let rows = view.overall();
         let word = file_word(&view.view);
-        // The time of an allocation is that of a call: bytes in that time say nothing.
+        // The time of an allocation is that of a call: a rate of bytes over it is meaningless.
         let has_rate = view.view == "memory_copies";
         writer.rows(&format!("{word}_summary"), &rows, (false, has_rate))?;
         if args.summary_by_rank {
@@ -138,10 +138,11 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Longest part of a file's name that comes from the data, bytes.
+/// Maximum length of the part of a file's name that comes from the data, in bytes.
 const LONGEST_WORD: usize = 120;
 
-/// A domain as part of a file's name: domains are texts of the recording, and must not lead to other folders.
+/// Returns a domain as part of a file's name: domains are texts of the recording, and must not lead
+/// to other folders.
 fn file_word(domain: &str) -> String {
     let mut word = String::new();
     for c in domain.chars() {
@@ -250,7 +251,7 @@ impl Writer<'_> {
             let Some(row) = rows.get(at) else { return };
             self.process(by_rank, row.process, values);
             values.push(SqlValue::Text(&row.name));
-            // The reference adds averages and deviations up, which means nothing.
+            // The reference sums averages and deviations, which is meaningless.
             let (mean, stddev) = match self.args.shared.compat {
                 true => (row.sum_of_means_ns, row.sum_of_stddevs_ns),
                 false => (row.stat.mean_ns(), row.stat.stddev_ns()),
@@ -334,7 +335,7 @@ fn bytes<'v>(row: &SummaryRow, (sum, has_rate): (SqlValue<'v>, bool), values: &m
         return;
     }
     values.push(sum);
-    // Bytes in a nanosecond are gigabytes in a second.
+    // Bytes per nanosecond are gigabytes per second.
     values.push(match row.stat.total_ns {
         total if total <= 0 || !has_rate => SqlValue::Null,
         total => SqlValue::Real(row.bytes as f64 / total as f64),

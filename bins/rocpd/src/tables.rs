@@ -1,4 +1,4 @@
-//! Tables of any columns, in every format of the tool.
+//! Writes tables of any columns, in every format of the tool.
 
 mod buffered;
 mod columnar;
@@ -12,26 +12,26 @@ use rocpd_db::SqlValue;
 
 use crate::args::QueryFormat;
 
-/// Takes rows of values that are known only as they come.
+/// Receives rows whose values are known only as they arrive.
 pub(crate) trait RowTaker {
-    /// Takes a row: `value(i)` is that of column `i`.
+    /// Writes a row: `value(i)` is the value of column `i`.
     fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()>;
     /// Completes the output.
     fn finish(self: Box<Self>) -> anyhow::Result<()>;
 }
 
-/// How pages and texts are made.
+/// Presentation of pages and texts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
-    /// Show numbers as the reference does.
+    /// `true` to format numbers as the reference does.
     pub(crate) compat: bool,
-    /// A page in which `{{TABLE}}` stands for the table.
+    /// A page in which `{{TABLE}}` is replaced by the table.
     pub(crate) template: Option<String>,
     /// A line above a table on the console.
     pub(crate) heading: Option<String>,
 }
 
-/// A destination in the given format: a file, or standard output for the console.
+/// Opens a destination in the given format: a file, or standard output for the console.
 pub(crate) fn open(
     format: QueryFormat,
     columns: &[String],
@@ -59,14 +59,15 @@ pub(crate) fn open(
     })
 }
 
-/// The error of a format of the reference's that asks for a desktop.
+/// Returns the error for the clipboard, a format of the reference that requires a desktop.
 pub(crate) fn no_clipboard<T>() -> anyhow::Result<T> {
     Err(cli::cannot_answer(
         "--format clipboard: there is no clipboard here: use --format console and a pipe",
     ))
 }
 
-/// Extension of files of a format: the word itself, except for pages that a browser opens; `compat` has them as the reference.
+/// Returns the extension of files of a format: its name, except for pages that a browser opens;
+/// with `compat`, the reference's extension.
 pub(crate) const fn extension(format: QueryFormat, compat: bool) -> &'static str {
     match format {
         QueryFormat::Dashboard if !compat => "dashboard.html",
@@ -85,7 +86,7 @@ pub(crate) const fn extension(format: QueryFormat, compat: bool) -> &'static str
     }
 }
 
-/// Names that are all different, as objects and columns need them: `id`, `id:1`, ...
+/// Returns distinct names, as objects and columns require: `id`, `id:1`, ...
 fn unique(columns: &[String]) -> Vec<String> {
     let mut out: Vec<String> = Vec::with_capacity(columns.len());
     for column in columns {
@@ -100,12 +101,12 @@ fn unique(columns: &[String]) -> Vec<String> {
     out
 }
 
-/// A real number with all its digits.
+/// Formats a real number with all its digits.
 fn real(value: f64) -> String {
     report::real_text(value, report::RealFormat::ShortestPoint)
 }
 
-/// A value as text; `None` for NULL.
+/// Formats a value as text; `None` for NULL.
 fn text(value: SqlValue<'_>) -> Option<String> {
     Some(match value {
         SqlValue::Null => return None,

@@ -1,9 +1,9 @@
-//! Sums that may be beyond 64 bits, as values of tables.
+//! Sums that may exceed 64 bits, as values of tables.
 
 use rocpd_db::SqlValue;
 
-/// Sums by row and column. Those beyond 64 bits are texts of all their digits: no integer of the formats holds them, and none
-/// is cut off.
+/// Sums by row and column. Sums beyond 64 bits are texts of all their digits: no integer of the
+/// formats holds them, and none is truncated.
 pub(crate) struct Wide(Vec<Vec<(i128, Option<String>)>>);
 
 impl Wide {

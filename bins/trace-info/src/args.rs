@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Ops(ops::OpsArgs),
 }
 
-/// Formats of the analyses.
+/// Output formats of the analyses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// Aligned text for people
@@ -130,7 +130,7 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// The files that are meant.
+    /// Returns the traces to read.
     pub(crate) fn traces(&self) -> anyhow::Result<Vec<PathBuf>> {
         let traces = trace_input::expand(&self.files, self.verbosity)?;
         cli::refuse_overwrite(&traces, &self.output.output)?;
@@ -147,7 +147,7 @@ pub(crate) struct ClassesArgs {
 }
 
 impl ClassesArgs {
-    /// The table, with the rows that were given before it.
+    /// Returns the built-in table, preceded by the caller's rows.
     pub(crate) fn vocabulary(&self) -> Vocabulary {
         let rows = self.classes.clone().unwrap_or_default();
         Vocabulary::default().with_rules(rows)
@@ -201,7 +201,7 @@ pub(crate) struct SummaryArgs {
     pub(crate) verbosity: VerbosityArgs,
 }
 
-/// Formats of the summary.
+/// Output formats of the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum SummaryFormat {
     /// Aligned text for people
@@ -241,7 +241,7 @@ pub(crate) struct TablesArgs {
     pub(crate) verbosity: VerbosityArgs,
 }
 
-/// Formats of a table.
+/// Output formats of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum TableFormat {
     /// Comma-separated values with a header line
@@ -254,7 +254,7 @@ pub(crate) enum TableFormat {
 }
 
 impl TablesArgs {
-    /// The format asked for.
+    /// Returns the requested format.
     pub(crate) fn format(&self) -> TableFormat {
         if self.json {
             TableFormat::Json
@@ -264,7 +264,7 @@ impl TablesArgs {
     }
 }
 
-/// The tables, as arguments.
+/// Tables, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableName {
     /// Slices and instants in processing order
@@ -317,7 +317,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) verbosity: VerbosityArgs,
 }
 
-/// What to convert to.
+/// Output formats of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
     /// A Perfetto protobuf trace
@@ -326,11 +326,11 @@ pub(crate) enum Target {
     Parquet,
 }
 
-/// Refuses a first word that names no file and is spelled like a subcommand.
+/// Refuses a first argument that names no file and resembles a subcommand.
 ///
 /// # Errors
 ///
-/// Wrong usage, with the subcommand that is closest.
+/// Returns a usage error with the closest subcommand.
 pub(crate) fn refuse_unknown_command(files: &[PathBuf]) -> anyhow::Result<()> {
     let Some(word) = files.first().and_then(|file| file.to_str()) else {
         return Ok(());
@@ -353,7 +353,7 @@ pub(crate) fn refuse_unknown_command(files: &[PathBuf]) -> anyhow::Result<()> {
     }
 }
 
-/// The number of letters to insert, remove or replace to make one word of the other.
+/// Returns the number of letters to insert, remove or replace to turn one word into the other.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

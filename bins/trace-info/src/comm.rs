@@ -50,7 +50,7 @@ pub(crate) struct CommArgs {
     pub(crate) top: usize,
 }
 
-/// The tables, as arguments.
+/// Tables, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableName {
     /// One row for each collective kernel of each rank
@@ -69,7 +69,7 @@ pub(crate) enum TableName {
     Host,
 }
 
-/// Rules, as arguments.
+/// Rules, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum RulesName {
     /// All communication, expert-parallel and custom too; joined by number, else by rhythm
@@ -151,7 +151,7 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
     each.end(report)
 }
 
-/// What is kept of the part of a trace that is asked for.
+/// Returns the digest of the selected part of a trace.
 fn digest(args: &CommArgs, input: &NamedTrace, rules: CommRules) -> anyhow::Result<RankDigest> {
     let work = GpuWork::with_vocabulary(&input.trace, args.classes.vocabulary());
     if args.part.is_whole() {
@@ -169,7 +169,8 @@ fn digest(args: &CommArgs, input: &NamedTrace, rules: CommRules) -> anyhow::Resu
     Ok(RankDigest::of_part(&input.name, work.index(), rules, keep))
 }
 
-/// TraceLens' tables; which of them is the main one follows the names of our own.
+/// Returns TraceLens' tables; `--table` selects the main one by the names of this tool's own
+/// tables.
 fn compat(args: &CommArgs, digests: &[RankDigest]) -> anyhow::Result<Document> {
     let long = tracelens::long(digests);
     let sync = tracelens::implicit_sync(&long);
@@ -263,7 +264,7 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
         document.table(title, tables::host(digests)?);
     }
     for name in chosen {
-        // A heading without rows answers nothing.
+        // A heading without rows has no use.
         let is_empty = match name {
             TableName::Late => job.late().is_empty(),
             TableName::Host => false,
@@ -295,7 +296,7 @@ fn shown(ns: i64) -> String {
     human::duration(crate::kernels::precise(ns))
 }
 
-/// Who made the others wait, if that can be known.
+/// Returns which rank made the others wait, if that can be known.
 fn answer(digests: &[RankDigest], job: &Job) -> String {
     let n = |n: usize| human::count(n as u64);
     let kernels: usize = digests.iter().map(|d| d.runs.len()).sum();
@@ -350,7 +351,8 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
     };
     let start = match straggler.persistent {
         true => "The straggler is",
-        // Being always the last of two ranks is within chance for a few, and one long wait for many.
+        // Always being the last of two ranks is within chance for a few collectives, and a single
+        // long wait for many.
         false if straggler.share > 0.5 => {
             "One rank causes most of the waiting, but too few late arrivals (or one long one) \
              cause it to tell a straggler from chance:"
@@ -379,7 +381,7 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
     )
 }
 
-/// Number of captures that could be joined with the others in more than one way.
+/// Returns the number of captures that could be joined with the others in more than one way.
 fn ambiguous(job: &Job) -> usize {
     job.groups.iter().map(|g| g.ambiguous.len()).sum()
 }

@@ -14,7 +14,7 @@ use trace_tables::{Table, TableOptions};
 use crate::args::{ConvertArgs, Target};
 use crate::tables;
 
-/// Ends of names of outputs, and what is written there.
+/// Suffixes of output names with their formats.
 const ENDINGS: &[(&str, Target)] = &[
     (".pftrace", Target::Perfetto),
     (".perfetto-trace", Target::Perfetto),
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     cli::refuse_overwrite([&args.trace], [&args.output])?;
     match target(args)? {
         Target::Perfetto => {
-            // Created before the work of reading, so that a wrong path is known at once.
+            // Created before the trace is read, so that a wrong path fails at once.
             let mut out = match is_stdout(args) {
                 true => Output::stdout(),
                 false => Output::file(&args.output)?,
@@ -63,7 +63,7 @@ fn is_stdout(args: &ConvertArgs) -> bool {
     args.output.as_os_str() == "-"
 }
 
-/// The format asked for, else that of the output's name.
+/// Returns the requested format, else that of the output's name.
 fn target(args: &ConvertArgs) -> anyhow::Result<Target> {
     let name = args.output.to_string_lossy().to_ascii_lowercase();
     let by_name = || {
@@ -82,13 +82,13 @@ fn target(args: &ConvertArgs) -> anyhow::Result<Target> {
 
 fn read(args: &ConvertArgs) -> anyhow::Result<Trace> {
     let input = trace_input::read(&args.trace, &args.input, args.verbosity, |options| {
-        // As recorded.
+        // Keeps times as recorded.
         options.snap_ns = 0;
     })?;
     Ok(input.trace)
 }
 
-/// A folder that takes its place only when it is complete.
+/// A folder that is moved to its path only when it is complete.
 struct NewFolder {
     temporary: TempDir,
     _unfinished: Unfinished,
@@ -98,7 +98,7 @@ struct NewFolder {
 impl NewFolder {
     fn create(target: &Path) -> anyhow::Result<Self> {
         let name = target.display();
-        // An empty folder is as good as none: it is replaced in one step.
+        // An empty folder may be replaced, in one step.
         let taken = match fs::read_dir(target) {
             Ok(mut entries) => entries.next().is_some(),
             Err(_) => target.symlink_metadata().is_ok(),
@@ -143,13 +143,13 @@ impl NewFolder {
         fs::rename(self.temporary.path(), &self.target).with_context(|| {
             format!("{}: cannot put the folder in place", self.target.display())
         })?;
-        // It has moved away: nothing is left to remove.
+        // The folder was moved: nothing is left to remove.
         let _ = self.temporary.keep();
         Ok(())
     }
 }
 
-/// Temporary folders are private; the result has the mode that a new folder has.
+/// Sets the mode of a new folder, since temporary folders are private.
 #[cfg(unix)]
 fn open_to_others(folder: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;

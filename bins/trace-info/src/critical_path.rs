@@ -22,7 +22,7 @@ use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
 
-/// What the JSON document is called.
+/// Schema name of the JSON document.
 const SCHEMA: &str = "critical-path/1";
 
 pub(crate) const HELP: &str = "\
@@ -80,7 +80,7 @@ pub(crate) struct CriticalPathArgs {
     pub(crate) classes: ClassesArgs,
 }
 
-/// What marks steps, as arguments.
+/// Sources of steps, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum StepsName {
     /// Annotations of the engine, else cycles, else the whole trace
@@ -95,14 +95,14 @@ fn change(text: &str) -> Result<Change, String> {
         .map_err(|error: critical_path::ChangeError| error.to_string())
 }
 
-/// What is kept of one trace.
+/// Data kept of one trace.
 struct Kept {
     part: Part,
-    /// Its collectives, where they are needed.
+    /// Its collectives, if needed.
     digest: Option<RankDigest>,
-    /// Ranks of the job, if the file says.
+    /// Number of ranks of the job, if the file states it.
     world_size: Option<u32>,
-    /// How its steps were found.
+    /// Method by which its steps were found.
     steps: &'static str,
     has_calls: bool,
 }
@@ -196,7 +196,7 @@ pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
     each.end(report)
 }
 
-/// The document: what is pinned, and how steps were found.
+/// The JSON document: its schema, and the method by which steps were found.
 #[derive(Serialize)]
 struct Json<'a> {
     schema: &'static str,
@@ -238,7 +238,8 @@ fn keep(
     Ok((kept, why))
 }
 
-/// The marks of the engine, else the cycles of its loop, else none: then all is one step.
+/// Returns the marks of the engine, else the cycles of its loop, else none: then the whole trace is
+/// one step.
 fn find_marks(
     args: &CriticalPathArgs,
     input: &NamedTrace,
@@ -255,7 +256,7 @@ fn find_marks(
     else {
         return (Vec::new(), "whole");
     };
-    // Bursts of the device have no host interval that a step could begin with.
+    // Bursts of the device have no host interval with which a step could begin.
     let is_of_host = !matches!(
         method,
         rca_cycles::Method::Device | rca_cycles::Method::Whole
@@ -274,13 +275,13 @@ fn find_marks(
     }
 }
 
-/// Puts the ranks in order, and says what is odd about them.
+/// Sorts the ranks, and returns notes on inconsistencies.
 fn order(kept: &mut Vec<Kept>, report: &ReportArgs) -> anyhow::Result<Vec<Note>> {
     let mut notes = Vec::new();
     if kept.len() < 2 {
         return Ok(notes);
     }
-    // The digests get their order as those of `comm`; recordings follow by their names.
+    // The digests are sorted as in `comm`; recordings follow by their names.
     let mut digests: Vec<RankDigest> = kept
         .iter_mut()
         .filter_map(|one| one.digest.take())
@@ -314,7 +315,7 @@ fn order(kept: &mut Vec<Kept>, report: &ReportArgs) -> anyhow::Result<Vec<Note>>
     Ok(notes)
 }
 
-/// What is missing in the recordings, and what to record for more.
+/// Returns notes on missing data, and what to record to get them.
 fn thin(kept: &[Kept]) -> Vec<Note> {
     let mut notes = Vec::new();
     if kept.iter().any(|kept| !kept.has_calls) {
@@ -352,7 +353,7 @@ fn graph(kept: Vec<Kept>) -> Graph {
     Graph::new(parts, Some((&digests, &job)))
 }
 
-/// The table for CSV and Parquet: steps, or what `--path` or `--ops` list.
+/// Returns the table for CSV and Parquet: steps, or the list of `--path` or `--ops`.
 fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> report::Result<Table> {
     if args.path {
         return tables::segments(analysis);
@@ -363,7 +364,7 @@ fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> report::Result<Ta
     tables::steps(analysis)
 }
 
-/// Rows of tables that are cut in text.
+/// Maximum number of rows of truncated tables in text.
 const ROWS: usize = 12;
 
 fn text(

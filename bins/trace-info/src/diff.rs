@@ -51,7 +51,7 @@ pub(crate) struct DiffArgs {
     pub(crate) top: Option<usize>,
 }
 
-/// The tables, as arguments.
+/// Tables, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableName {
     /// Pairs of kernels at one place of the program
@@ -66,7 +66,7 @@ pub(crate) enum TableName {
     Steps,
 }
 
-/// Rules, as arguments.
+/// Rules, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum RulesName {
     /// By structure, then by name, then by class
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Outcome> {
                 .collect();
             trace_input::only_args(options, &keys);
             if args.rules != RulesName::Structure {
-                // The others look at times as recorded.
+                // The other rules use times as recorded.
                 options.snap_ns = 0;
             }
         })
@@ -208,7 +208,7 @@ fn structure(
     Ok(document)
 }
 
-/// The comparison, and what is not like with like about it.
+/// Returns the comparison, and a warning if the two sides are not fully comparable.
 fn compared(
     args: &DiffArgs,
     traces: &[NamedTrace; 2],
@@ -301,7 +301,7 @@ fn compared(
             "{why}: steps cannot be compared"
         )));
     }
-    // A window is the choice that the remedy asks for.
+    // A window is the remedy that the message recommends.
     let chosen = windows.iter().any(Option::is_some);
     let why = why
         .filter(|_| !chosen)
@@ -309,7 +309,7 @@ fn compared(
     Ok(whole(why))
 }
 
-/// The steps of both sides whose times are compared.
+/// Returns the number of steps of both sides whose times are compared.
 fn timed(kind: &StepKind) -> [u64; 2] {
     kind.metric(Metric::Wall).map(|spread| spread.count)
 }
@@ -321,10 +321,10 @@ fn steps_of(kind: &StepKind) -> String {
     }
 }
 
-/// Times that differ by less than this part are about the same.
+/// Relative difference below which times are about the same.
 const ALIKE: f64 = 0.01;
 
-/// The answer: how long both take, and what of the time differs most.
+/// Returns the answer: how long both sides take, and which part of the time differs most.
 fn answer(found: &Comparison, unlike: bool) -> String {
     if found.is_equal() {
         return "A and B do not differ: the same GPU activity with the same times.".to_owned();
@@ -399,8 +399,8 @@ fn answer(found: &Comparison, unlike: bool) -> String {
     )
 }
 
-/// The GPU activities per step of each side, where one side has more than one and a half times as
-/// many: then the sides do not do the same.
+/// Returns the GPU activities per step of each side if one side has more than one and a half times
+/// as many: then the sides do different work.
 fn unequal(kind: &StepKind) -> Option<[u64; 2]> {
     let mean = [0, 1].map(|i| kind.events[i].div_ceil(kind.steps[i].max(1)));
     (2 * mean[0].max(mean[1]) > 3 * mean[0].min(mean[1])).then_some(mean)

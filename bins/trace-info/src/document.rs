@@ -1,4 +1,4 @@
-//! What an analysis says: tables for programs, lines and narrower tables for people.
+//! Results of an analysis: tables for programs, lines and narrower tables for text output.
 
 use std::io::Write;
 
@@ -14,7 +14,8 @@ use report::{
 
 use crate::args::{ReportArgs, ReportFormat};
 
-/// Where a document goes. Opened before the work of reading, so that a wrong path is known at once.
+/// Destination of a document. It is opened before the trace is read, so that a wrong path fails at
+/// once.
 pub(crate) enum Destination {
     Stream(Output, ReportFormat),
     Parquet(AtomicFile),
@@ -35,26 +36,26 @@ impl Destination {
     }
 }
 
-/// A piece of the text.
+/// A block of the text.
 pub(crate) enum Block {
     /// A heading.
     Heading(String),
-    /// A sentence over the whole width: the answer.
+    /// The answer, as a sentence over the whole width.
     Sentence(String),
-    /// A word on the left, text on the right.
+    /// A label on the left, text on the right.
     Line(String, String),
-    /// A table and what it is called.
+    /// A table with its title.
     Table(String, Table),
 }
 
-/// What an analysis says.
+/// Results of an analysis.
 pub(crate) struct Document {
     pub(crate) version: SchemaVersion,
-    /// For people.
+    /// Text output.
     pub(crate) text: Vec<Block>,
-    /// For programs. The first is the main one: CSV and Parquet are that table.
+    /// Tables for programs. The first is the main one: CSV and Parquet contain that table.
     pub(crate) tables: Vec<Table>,
-    /// The table for CSV where it is not the main one, and what null is called in it.
+    /// The table for CSV if it is not the main one, and its text for null.
     pub(crate) csv: Option<(Table, &'static str)>,
 }
 
@@ -72,7 +73,7 @@ impl Document {
         self.text.push(Block::Heading(text.to_owned()));
     }
 
-    /// The answer, in a sentence.
+    /// Adds the answer as a sentence.
     pub(crate) fn sentence(&mut self, text: impl Into<String>) {
         self.text.push(Block::Sentence(text.into()));
     }
@@ -81,7 +82,7 @@ impl Document {
         self.text.push(Block::Line(label.to_owned(), text.into()));
     }
 
-    /// A line for each remark, with its number unless it has that in its text.
+    /// Adds a line for each note, with its count unless the text contains it.
     pub(crate) fn notes(&mut self, notes: &[Note]) {
         for note in notes {
             let text = match note.count {
@@ -98,7 +99,7 @@ impl Document {
         self.text.push(Block::Table(title.to_owned(), table));
     }
 
-    /// Writes all of it, in the format of the destination.
+    /// Writes the document in the format of the destination.
     pub(crate) fn write(&self, to: Destination) -> anyhow::Result<()> {
         match to {
             Destination::Parquet(mut file) => {

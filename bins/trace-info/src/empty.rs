@@ -20,17 +20,17 @@ pub(crate) struct EmptyArgs {
     pub(crate) fail_on_empty: bool,
 }
 
-/// The traces of a run that hold no GPU activity.
+/// The traces of a run without GPU activity.
 #[derive(Debug, Default)]
 pub(crate) struct EmptyTraces(Vec<(String, NoGpuWork)>);
 
 impl EmptyTraces {
-    /// Takes note of a trace without GPU activity.
+    /// Records a trace without GPU activity.
     pub(crate) fn add(&mut self, trace: &str, why: Option<NoGpuWork>) {
         self.0.extend(why.map(|why| (trace.to_owned(), why)));
     }
 
-    /// Warns on standard error, one line for each trace, and returns how the run ends.
+    /// Warns on standard error, one line for each trace, and returns the outcome of the run.
     pub(crate) fn end(&self, args: EmptyArgs, verbosity: VerbosityArgs) -> Outcome {
         for (trace, why) in &self.0 {
             verbosity.note(format!("warning: {trace}: {}", why.text));
@@ -42,24 +42,24 @@ impl EmptyTraces {
     }
 }
 
-/// What a command made of the traces that could be read, in the order of the paths.
+/// Results of a command for the traces that could be read, in the order of the paths.
 pub(crate) struct Answers<T> {
-    /// One for each trace.
+    /// Result of each trace.
     pub(crate) results: Vec<T>,
-    /// What the trace of each of `results` is called in tables.
+    /// Label of each trace in tables.
     labels: Vec<String>,
-    /// The reason for each of `results` whose trace holds no GPU activity.
+    /// Reason for each of `results` whose trace holds no GPU activity.
     reasons: Vec<Option<NoGpuWork>>,
     empty: EmptyTraces,
     failed: Option<anyhow::Error>,
 }
 
-/// Reads several traces as [`trace_input::read_each`] does. `analyse` returns its result, and the reason if the trace,
-/// or the window of it that was asked for, holds no GPU activity.
+/// Reads several traces as [`trace_input::read_each`] does. `analyse` returns its result, and the
+/// reason if the trace, or the requested window of it, holds no GPU activity.
 ///
 /// # Errors
 ///
-/// Those of the only trace.
+/// Returns the error of the only trace.
 pub(crate) fn read_each<T: Send>(
     report: &ReportArgs,
     paths: &[PathBuf],
@@ -87,13 +87,13 @@ pub(crate) fn read_each<T: Send>(
 }
 
 impl<T> Answers<T> {
-    /// The results, each with the reason if its trace holds no GPU activity.
+    /// Returns the results, each with the reason if its trace holds no GPU activity.
     pub(crate) fn with_reasons(&self) -> impl Iterator<Item = (&T, Option<&NoGpuWork>)> {
         let reasons = self.reasons.iter().map(Option::as_ref);
         self.results.iter().zip(reasons)
     }
 
-    /// A text with the reasons alone if no trace holds GPU activity.
+    /// Returns a document with the reasons alone if no trace holds GPU activity.
     pub(crate) fn reasons_only(&self, version: SchemaVersion) -> Option<Document> {
         let all = self.empty.0.len() == self.reasons.len() && !self.reasons.is_empty();
         let mut document = Document::new(version);
@@ -104,18 +104,20 @@ impl<T> Answers<T> {
         all.then_some(document)
     }
 
-    /// Warns of traces without GPU activity and returns how the run ends, once the results are written.
+    /// Warns of traces without GPU activity and returns the outcome of the run, once the results
+    /// are written.
     ///
     /// # Errors
     ///
-    /// When a trace could not be read.
+    /// Returns an error if a trace could not be read.
     pub(crate) fn end(self, report: &ReportArgs) -> anyhow::Result<Outcome> {
         let outcome = self.empty.end(report.empty, report.verbosity);
         self.failed.map_or(Ok(outcome), Err)
     }
 }
 
-/// Writes the reason in place of a trace's tables, which would show zeros only. Returns `true` if there is one.
+/// Writes the reason instead of a trace's tables, which would show only zeros. Returns `true` if
+/// there is one.
 pub(crate) fn instead_of_tables(document: &mut Document, why: Option<&NoGpuWork>) -> bool {
     if let Some(why) = why {
         document.line("empty", why.text.clone());

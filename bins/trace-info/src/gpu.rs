@@ -86,12 +86,12 @@ impl RulesArgs {
         Ok(())
     }
 
-    /// The device work of `trace`, with the classes that were given.
+    /// Returns the GPU activity of `trace`, with the given classes.
     pub(crate) fn work<'t>(&self, trace: &'t Trace) -> GpuWork<'t> {
         GpuWork::with_vocabulary(trace, self.classes.vocabulary())
     }
 
-    /// The device work that the rules keep.
+    /// Returns the GPU activity that the rules keep.
     pub(crate) fn events(&self, work: &GpuWork<'_>) -> Vec<gpu_time::GpuEvent> {
         match (self.rules, self.linked_only) {
             (RulesName::Hta, _) => hta::events(work, self.hta_rounding),
@@ -101,7 +101,7 @@ impl RulesArgs {
     }
 }
 
-/// Rules, as arguments.
+/// Rules, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum RulesName {
     /// Collective libraries, expert-parallel dispatch and combine, custom and fused collectives
@@ -126,20 +126,20 @@ impl From<RulesName> for Rules {
     }
 }
 
-/// What is said of one trace.
+/// Results of one trace.
 struct Answer {
     trace: String,
-    /// What bounds the trace, in a sentence.
+    /// The bound of the trace, as a sentence.
     headline: String,
     rows: Vec<GpuRow>,
     whole: GpuTime,
     notes: Vec<Note>,
-    /// Collectives of the host, which no GPU takes part in.
+    /// Collectives of the host, in which no GPU takes part.
     host: Option<Note>,
     types: Vec<hta::Combination>,
 }
 
-/// Keeps the arguments that sizes of the host's collectives come from.
+/// Keeps the arguments that give the sizes of the host's collectives.
 pub(crate) fn keep_shapes(options: &mut ReadOptions) {
     if let ArgPolicy::Only(kept) = &mut options.args {
         kept.extend(SHAPE_KEYS.iter().map(|key| (*key).to_owned()));
@@ -251,10 +251,10 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
     Ok((answer, part::no_gpu_time(&work, &how)))
 }
 
-/// Shares of the span, in percent, from which on exposed communication bounds a trace.
+/// Minimum share of exposed communication in the span that bounds a trace, in percent.
 const MUCH: f64 = gpu_time::IDLE_MUCH_PCT;
 
-/// Why the device idles, as `trace-info idle` decides it.
+/// Returns why the device idles, as decided by `trace-info idle`.
 fn idle_verdict(work: &GpuWork<'_>, how: &Split) -> IdleVerdict {
     let mut whole = Split::default();
     whole.window = how.window;
@@ -262,7 +262,7 @@ fn idle_verdict(work: &GpuWork<'_>, how: &Split) -> IdleVerdict {
     IdleVerdict::of(parts.iter().map(|part| &part.idle))
 }
 
-/// Why the device idles, if it idles much and not for want of launches.
+/// Returns why the device idles, if it idles much and not for lack of launches.
 fn idle_reason(verdict: &IdleVerdict) -> Option<String> {
     match verdict.bound {
         IdleBound::Gaps | IdleBound::Blocked | IdleBound::Unknown => {
@@ -273,7 +273,7 @@ fn idle_reason(verdict: &IdleVerdict) -> Option<String> {
     }
 }
 
-/// What bounds the time of the GPU, with the numbers that show it.
+/// Returns the bound of the GPU time, with its evidence in numbers.
 fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
     let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
     let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
@@ -284,7 +284,7 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         Limit::Turns => slack.mostly_host(),
         _ => false,
     };
-    // Work that starts long after its launch is not what the host could have started sooner.
+    // The host could not have started work sooner that starts long after its launch.
     let verdict = idle_verdict(work, how);
     let reason = match idle >= comm {
         true => idle_reason(&verdict),
@@ -333,7 +333,8 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
     )
 }
 
-/// How busy each of several devices of one trace is, in a sentence. Devices without work in `parts` are idle all the time.
+/// Returns how busy each of several devices of one trace is, as a sentence. Devices without
+/// activity in `parts` are idle all the time.
 fn of_devices(parts: &[Part], count: usize, whole: &GpuTime) -> String {
     let mut shares: Vec<f64> = parts
         .iter()
@@ -354,7 +355,8 @@ fn of_devices(parts: &[Part], count: usize, whole: &GpuTime) -> String {
     )
 }
 
-/// How several traces differ, in a sentence; those without GPU activity are counted apart.
+/// Returns how several traces differ, as a sentence; those without GPU activity are counted
+/// separately.
 fn between(rows: &[GpuRow]) -> String {
     let all = rows.len();
     let rows: Vec<&GpuRow> = rows.iter().filter(|row| row.time.span_ns > 0).collect();
@@ -413,7 +415,7 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
             .map(|a| (a.trace.as_str(), a.types.as_slice()));
         document.tables.push(tables::hta_types(types)?);
     }
-    // The table that others compare with has their names and units.
+    // The reference table has the names and units of the other tools.
     if args.rules.rules != RulesName::Extended {
         document.csv = Some((tables::reference(&rows)?, "nan"));
     }

@@ -141,7 +141,7 @@ impl Answer {
     }
 }
 
-/// What bounds the GPU, how long no GPU ran anything, and why.
+/// Returns the bound of the GPU, how long no GPU ran anything, and why.
 fn headline(answer: &Answer) -> String {
     let verdict = IdleVerdict::of(answer.parts.iter().map(|part| &part.1));
     let (span, idle) = (verdict.span_ns, verdict.time.idle_ns);
@@ -193,7 +193,8 @@ fn headline(answer: &Answer) -> String {
     )
 }
 
-/// A single gap in a call, or of a blocked stream, that is worth a sentence.
+/// Minimum length of a single gap in a call, or of a blocked stream, that is mentioned, in
+/// nanoseconds.
 const LONG_NS: i64 = 1_000_000;
 
 fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {

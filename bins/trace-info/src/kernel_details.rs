@@ -88,7 +88,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     each.end(report)
 }
 
-/// A row with names that fit a line.
+/// Returns a row with names that fit a line.
 fn shortened(row: &KernelDetail) -> KernelDetail {
     let mut row = row.clone();
     row.name = roofline_text::short(&row.name);

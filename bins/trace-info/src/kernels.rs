@@ -57,7 +57,7 @@ pub(crate) struct KernelsArgs {
     pub(crate) rules: RulesArgs,
 }
 
-/// Groups, as arguments.
+/// Grouping keys, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ByName {
     /// Name of the kernel
@@ -78,7 +78,7 @@ pub(crate) enum ByName {
 }
 
 impl ByName {
-    /// The column of a key, where there are several.
+    /// Returns the column of a key, if there are several keys.
     fn column(self) -> &'static str {
         match self {
             Self::Name => "by_name",
@@ -93,7 +93,7 @@ impl ByName {
 }
 
 impl ByName {
-    /// The key within a step; `None` for the step itself.
+    /// Returns the key within a step; `None` for the step itself.
     fn key(self) -> Option<KernelsBy> {
         Some(match self {
             Self::Name => KernelsBy::Name,
@@ -107,7 +107,7 @@ impl ByName {
     }
 }
 
-/// Orders, as arguments.
+/// Orders, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum SortName {
     /// Sum of durations
@@ -256,7 +256,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     each.end(report)
 }
 
-/// A span as a number to scale for people.
+/// Returns a duration as a real number, to be scaled for text output.
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
 pub(crate) fn precise(ns: i64) -> f64 {
     ns as f64

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
     each.end(report)
 }
 
-/// Does the GPU wait for launches? The decision is that of `trace-info idle`.
+/// Returns whether the GPU waits for launches, as decided by `trace-info idle`.
 fn verdict(answer: &Answer) -> String {
     let sum = |f: fn(&Launches) -> u64| answer.parts.iter().map(|p| f(&p.1)).sum::<u64>();
     let (calls, idle) = (sum(|l| l.calls), sum(|l| l.onto_idle));

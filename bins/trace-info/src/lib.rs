@@ -1,4 +1,4 @@
-//! What is in a trace and how healthy it is.
+//! Describes the contents and the data quality of a trace.
 
 mod args;
 mod comm;
@@ -30,7 +30,8 @@ use cli::Outcome;
 
 use crate::args::{Cli, Command};
 
-/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+/// Runs the tool with the arguments of a command line, the tool's name first. Returns the exit
+/// code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
     cli::main_from(words, run)
 }

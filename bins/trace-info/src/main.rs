@@ -1,4 +1,4 @@
-//! What is in a trace and how healthy it is.
+//! Describes the contents and the data quality of a trace.
 
 use std::process::ExitCode;
 

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
         },
         |input| {
             let answer = answer(args, input)?;
-            // Memory of the host is an answer, too.
+            // Memory of the host is a result too.
             let why = match answer.parts.iter().all(|(_, found)| found.rows.is_empty()) {
                 true => gpu_time::no_gpu_work(GpuWork::new(&input.trace).index()),
                 false => None,

@@ -1,4 +1,4 @@
-//! What an engineer wants to know first of a trace: hardware, software, date, steps, kernels, how busy the GPU was.
+//! Overview of a trace: hardware, software, date, steps, kernels, how busy the GPU was.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 use trace_model::{ClockDomain, Trace};
 
-/// Parts of names of Python functions and annotations, and the software that has them. The first of each kind counts.
+/// Parts of names of Python functions and annotations, with their software. The first match of each
+/// kind counts.
 const ENGINES: &[(&str, &str)] = &[
     ("sglang/srt/", "SGLang"),
     ("vllm/v1/", "vLLM"),
@@ -34,32 +35,32 @@ const FRAMEWORKS: &[(&str, &str)] = &[
     ("tensorflow/", "TensorFlow"),
 ];
 
-/// What an engineer wants to know first of a trace.
+/// Overview of a trace.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Overview {
-    /// Models of the GPUs of the machine and how many there are of each, as the file lists them.
+    /// Models of the GPUs of the machine with the number of each, as the file lists them.
     pub(crate) gpu_models: BTreeMap<String, u64>,
-    /// Devices with GPU activity.
+    /// Number of devices with GPU activity.
     pub(crate) devices_used: u64,
-    /// Serving or training software, by the names of functions.
+    /// Serving or training software, from the names of functions.
     pub(crate) engine: Option<&'static str>,
-    /// Framework, by the names of operators.
+    /// Framework, from the names of operators.
     pub(crate) framework: Option<&'static str>,
-    /// First event in UTC, if the file gives wall time.
+    /// Time of the first event in UTC, if the file gives wall time.
     pub(crate) recorded_utc: Option<String>,
-    /// Steps that annotations mark.
+    /// Number of steps marked by annotations.
     pub(crate) steps: u64,
-    /// Steps by phase; `unknown` where the name states none.
+    /// Number of steps by phase; `unknown` if the name states none.
     pub(crate) phases: BTreeMap<&'static str, u64>,
-    /// Kernels, memcpy and memset.
+    /// Number of kernels, memcpys and memsets.
     pub(crate) gpu_events: u64,
     /// Time in which any of them ran on any device.
     pub(crate) gpu_busy_ns: i64,
-    /// From the first start to the last end of them.
+    /// Time from the first start to the last end of them.
     pub(crate) gpu_span_ns: i64,
     /// The kernel with the most time.
     pub(crate) top_kernel: Option<TopKernel>,
-    /// Collectives that the host carried out itself, in words.
+    /// Text on collectives that the host carried out itself.
     pub(crate) host_communication: Option<String>,
 }
 
@@ -68,14 +69,14 @@ pub(crate) struct Overview {
 pub(crate) struct TopKernel {
     /// Its name.
     pub(crate) name: String,
-    /// How often it ran.
+    /// Number of its runs.
     pub(crate) count: u64,
-    /// Its share of the sum of all durations.
+    /// Its share of the sum of all durations, in percent.
     pub(crate) share_gpu_pct: f64,
 }
 
 impl Overview {
-    /// Collects the facts. Cost: a pass over the names, the slices and the GPU activity.
+    /// Collects the overview. Cost: one pass over the names, the slices and the GPU activity.
     pub(crate) fn new(work: &GpuWork<'_>) -> Self {
         let trace = work.trace();
         let time = account(&mut Roles::new(work, Rules::Extended), work.events(), None);
@@ -108,14 +109,14 @@ impl Overview {
         }
     }
 
-    /// Share of the span in which a GPU was busy, in percent.
+    /// Returns the share of the span in which a GPU was busy, in percent.
     #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
     pub(crate) fn busy_pct(&self) -> Option<f64> {
         let share = || 100.0 * self.gpu_busy_ns as f64 / self.gpu_span_ns as f64;
         (self.gpu_span_ns > 0).then(share)
     }
 
-    /// `8 x NVIDIA B200, 1 of them used`, if the file lists GPUs.
+    /// Returns `8 x NVIDIA B200, 1 of them used`, if the file lists GPUs.
     pub(crate) fn gpus(&self) -> Option<String> {
         let models = self.gpu_models.iter();
         let models: Vec<String> = models.map(|(name, n)| format!("{n} x {name}")).collect();
@@ -127,7 +128,7 @@ impl Overview {
         (!models.is_empty()).then(|| models.join(", ") + &used)
     }
 
-    /// `vLLM on PyTorch`, as far as it is known.
+    /// Returns `vLLM on PyTorch`, as far as it is known.
     pub(crate) fn software(&self) -> Option<String> {
         match (self.engine, self.framework) {
             (Some(engine), Some(framework)) => Some(format!("{engine} on {framework}")),
@@ -135,7 +136,7 @@ impl Overview {
         }
     }
 
-    /// `12 steps (10 decode, 2 prefill)`, if steps are marked.
+    /// Returns `12 steps (10 decode, 2 prefill)`, if steps are marked.
     pub(crate) fn steps_text(&self) -> Option<String> {
         let known = self.phases.iter().filter(|(phase, _)| **phase != "unknown");
         let known: Vec<String> = known.map(|(phase, n)| format!("{n} {phase}")).collect();
@@ -148,7 +149,7 @@ impl Overview {
     }
 }
 
-/// The first of these whose part is in a name of the trace.
+/// Returns the first entry whose part is in a name of the trace.
 fn named(trace: &Trace, known: &[(&str, &'static str)]) -> Option<&'static str> {
     let mut found: Option<usize> = None;
     for (_, name) in trace.strings().iter() {
@@ -164,7 +165,7 @@ fn named(trace: &Trace, known: &[(&str, &'static str)]) -> Option<&'static str> 
     known.get(found?).map(|(_, software)| *software)
 }
 
-/// The GPUs that Kineto lists under `deviceProperties`.
+/// Returns the GPUs that Kineto lists under `deviceProperties`.
 fn gpu_models(trace: &Trace) -> BTreeMap<String, u64> {
     let mut models = BTreeMap::new();
     let listed = trace.meta().entry("deviceProperties").unwrap_or_default();
@@ -181,7 +182,7 @@ fn gpu_models(trace: &Trace) -> BTreeMap<String, u64> {
     models
 }
 
-/// The first event as `2025-02-25 06:14:39 UTC`, if the trace has wall time.
+/// Returns the time of the first event as `2025-02-25 06:14:39 UTC`, if the trace has wall time.
 fn recorded(trace: &Trace) -> Option<String> {
     let meta = trace.meta();
     let start = trace.slices().next()?.ts().nanos();
@@ -192,7 +193,8 @@ fn recorded(trace: &Trace) -> Option<String> {
     };
     let seconds = u64::try_from(ns).ok()? / 1_000_000_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date: Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
+    // Converts days to a date: Howard Hinnant, "chrono-compatible low-level date algorithms",
+    // civil_from_days.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

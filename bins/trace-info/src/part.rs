@@ -1,4 +1,4 @@
-//! Parts of a trace that can be asked for: a window, steps.
+//! Selects parts of a trace: a window, steps.
 
 use clap::{Args, ValueEnum};
 use gpu_time::tables::RowKey;
@@ -55,7 +55,7 @@ pub(crate) struct PartArgs {
     pub(crate) window_index: usize,
 }
 
-/// What marks steps, as arguments.
+/// Sources of steps, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum StepsName {
     /// Annotations where there are any, else cycles
@@ -67,12 +67,12 @@ pub(crate) enum StepsName {
     Cycle,
 }
 
-/// Steps that are chosen from all.
+/// A choice of steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StepChoice {
-    /// Those with these numbers.
+    /// Steps with these numbers.
     Numbers(std::ops::Range<usize>),
-    /// Those of these names.
+    /// Steps whose names match this pattern.
     Names(String),
 }
 
@@ -92,7 +92,7 @@ impl std::str::FromStr for StepChoice {
 }
 
 impl StepChoice {
-    /// The chosen steps, each with its number among all.
+    /// Returns the chosen steps, each with its number among all.
     fn of(&self, all: Vec<Step>) -> Vec<Step> {
         let patterns: Vec<NamePattern> = match self {
             Self::Numbers(_) => Vec::new(),
@@ -110,7 +110,7 @@ impl StepChoice {
     }
 }
 
-/// Rules for steps, as arguments.
+/// Rules for steps, as command-line values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum StepBy {
     /// Work that was launched in it
@@ -121,17 +121,17 @@ pub(crate) enum StepBy {
 }
 
 impl PartArgs {
-    /// Is all of each trace wanted, in one piece?
+    /// Returns `true` if each trace is analyzed as a whole, in one piece.
     pub(crate) fn is_whole(&self) -> bool {
         !self.by_step() && self.window.is_none() && self.window_of.is_none()
     }
 
-    /// Is there one result for each step?
+    /// Returns `true` if there is one result for each step.
     pub(crate) fn by_step(&self) -> bool {
         self.per_step || self.step.is_some()
     }
 
-    /// Keeps the arguments of slices that are looked at.
+    /// Keeps the arguments of slices that the selection needs.
     pub(crate) fn keep_args(&self, options: &mut perfetto_reader::ReadOptions) {
         let may_be_cycles =
             self.by_step() && self.step_pattern.is_none() && self.steps != StepsName::Annotation;
@@ -143,7 +143,7 @@ impl PartArgs {
         only_args(options, &keys);
     }
 
-    /// The part of one trace that is asked for, and what to say of it.
+    /// Returns the selected part of one trace, and notes on it.
     pub(crate) fn resolve(
         &self,
         input: &NamedTrace,
@@ -181,12 +181,13 @@ impl PartArgs {
         Ok((how, notes))
     }
 
-    /// Is the part of this step wanted? With chosen steps, what belongs to none of them is not.
+    /// Returns `true` if the part of this step is selected. With chosen steps, activity outside of
+    /// all steps is not.
     pub(crate) fn wants(&self, step: Option<usize>) -> bool {
         self.step.is_none() || step.is_some()
     }
 
-    /// Those of all steps that are asked for.
+    /// Returns the selected ones of all steps.
     pub(crate) fn chosen(&self, all: Vec<Step>) -> Vec<Step> {
         match &self.step {
             Some(choice) => choice.of(all),
@@ -194,7 +195,7 @@ impl PartArgs {
         }
     }
 
-    /// The window of one trace that is asked for.
+    /// Returns the selected window of one trace.
     pub(crate) fn window(&self, work: &GpuWork<'_>) -> anyhow::Result<Option<TimeRange>> {
         if let Some(pattern) = &self.window_of {
             let found = steps(work, Some(pattern));
@@ -216,7 +217,7 @@ impl PartArgs {
         })
     }
 
-    /// The steps of one trace, and how they were found.
+    /// Returns the steps of one trace, and a note on how they were found.
     pub(crate) fn find_steps(&self, input: &NamedTrace, work: &GpuWork<'_>) -> (Vec<Step>, Note) {
         if self.steps != StepsName::Cycle {
             let found = steps(work, self.step_pattern.as_deref());
@@ -249,7 +250,7 @@ impl PartArgs {
     }
 }
 
-/// The cycles of the engine's loop as steps, and how they were found.
+/// Returns the cycles of the engine's loop as steps, and how they were found.
 fn cycles(input: &NamedTrace) -> Result<(Vec<Step>, String), Failure> {
     let found = rca_cycles::analyse(&input.trace, &rca_cycles::Options::default())?;
     let text = format!(
@@ -274,7 +275,8 @@ fn cycles(input: &NamedTrace) -> Result<(Vec<Step>, String), Failure> {
     Ok((steps.collect(), text))
 }
 
-/// Returns why the trace, or the window of it that is wanted, holds no GPU activity, or `None` if it holds any.
+/// Returns why the trace, or the selected window of it, holds no GPU activity, or `None` if it
+/// holds any.
 pub(crate) fn no_gpu_work(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> {
     match how.window {
         Some(window) => gpu_time::no_gpu_work_in(work.index(), window),
@@ -282,8 +284,8 @@ pub(crate) fn no_gpu_work(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> 
     }
 }
 
-/// As [`no_gpu_work`], for commands that account for idle time: a window between the first and the last activity has an answer,
-/// which is idle time.
+/// Like [`no_gpu_work`], for commands that analyze idle time: a window between the first and the
+/// last activity has a result, which is idle time.
 pub(crate) fn no_gpu_time(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> {
     let is_stall = how.window.is_some_and(|window| {
         let inside = |span: TimeRange| span.start <= window.start && window.end <= span.end;
@@ -295,7 +297,8 @@ pub(crate) fn no_gpu_time(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> 
     no_gpu_work(work, how)
 }
 
-/// What a row of `trace` is of: of its step with that number, of no step, or of all of it.
+/// Returns the key of a row of `trace`: its step with that number, activity outside of all steps,
+/// or the whole trace.
 pub(crate) fn of(trace: &str, how: &Split, step: Option<usize>) -> RowKey {
     let found = step.and_then(|at| how.steps.as_ref()?.get(at));
     let no_step = how.steps.is_some().then(|| "(no step)".to_owned());

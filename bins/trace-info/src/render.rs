@@ -11,12 +11,12 @@ use trace_tables::summary::{Finding, IssueCount, PlaceFacts};
 
 use crate::summary::Described;
 
-/// Rows shown of each list unless all are wanted.
+/// Maximum number of rows of each list, unless all are requested.
 const SHOWN: usize = 12;
 /// Width of the labels on the left.
 const LABEL: usize = 11;
 
-/// Writes one summary; all rows of its lists with `all`.
+/// Writes one summary, with all rows of its lists if `all`.
 pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let s = &found.summary;
     writeln!(out, "{}", s.file.name)?;
@@ -24,10 +24,10 @@ pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyh
     facts(s, out)?;
     verdict(found, out)?;
     let shown = if all { usize::MAX } else { SHOWN };
-    // What only concerns the file's format.
+    // These rows concern only the file's format.
     let inner = if all { usize::MAX } else { 0 };
     let count = |n: u64| Cell::UInt(n);
-    // Many files name every device of the machine.
+    // Many files list every device of the machine.
     let busy: Vec<_> = s
         .processes
         .iter()
@@ -127,7 +127,7 @@ fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The answer in one sentence, and what an engineer asks first.
+/// Writes the answer in one sentence, and the main facts.
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown of times")]
 fn overview(found: &Described, out: &mut dyn Write) -> io::Result<()> {
     let o = &found.overview;
@@ -173,7 +173,7 @@ fn overview(found: &Described, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the recording is complete, in a word.
+/// Returns whether the recording is complete, as a word.
 fn data(found: &Described) -> &'static str {
     let s = &found.summary;
     match s.rows.slices == 0 && s.rows.counter_samples == 0 {
@@ -183,7 +183,7 @@ fn data(found: &Described) -> &'static str {
     }
 }
 
-/// A name that fits two lines of a terminal; nothing is cut elsewhere.
+/// Returns a name that fits two lines of a terminal; unchanged for other outputs.
 fn shortened(name: &str) -> Cow<'_, str> {
     match cli::terminal::table_width() {
         Some(width) => shorten(name, 2 * width.saturating_sub(LABEL + 2)),
@@ -298,12 +298,12 @@ fn facts(s: &Summary, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What the profiler was told to record.
+/// Returns `true` for the recording options of the profiler.
 fn is_setting(key: &str) -> bool {
     key.starts_with("with_") || ["record_shapes", "profile_memory"].contains(&key)
 }
 
-/// `1 slice`, `2 slices`.
+/// Returns `1 slice`, `2 slices`.
 fn many(count: u64, what: &str) -> String {
     let plural = match (count, what.ends_with("ch")) {
         (1, _) => "",
@@ -382,7 +382,7 @@ fn issues(issues: &[IssueCount], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The first three places.
+/// Formats the first three places.
 fn places(places: &[PlaceFacts]) -> String {
     let shown: Vec<String> = places
         .iter()

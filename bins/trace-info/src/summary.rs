@@ -17,13 +17,13 @@ use crate::empty::EmptyTraces;
 use crate::overview::Overview;
 use crate::render;
 
-/// One trace, described.
+/// Description of one trace.
 #[derive(Serialize)]
 pub(crate) struct Described {
     #[serde(flatten)]
     pub(crate) summary: Summary,
     pub(crate) overview: Overview,
-    /// Why there is no GPU activity, if there is none.
+    /// Reason for missing GPU activity, if there is none.
     pub(crate) no_gpu_activity: Option<NoGpuWork>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             }
             Err(error) if files.len() == 1 => return Err(error),
             Err(error) => {
-                // The others are still worth reading.
+                // The other traces are still worth reading.
                 cli::complain(&error);
                 failed = Some(path);
             }

@@ -16,7 +16,7 @@ use crate::args::{TableFormat, TableName, TablesArgs};
 
 pub(crate) fn run(args: &TablesArgs) -> anyhow::Result<Outcome> {
     cli::refuse_overwrite([&args.trace], &args.output.output)?;
-    // Outputs are opened before the work of reading, so that a wrong path is known at once.
+    // Outputs are opened before the trace is read, so that a wrong path fails at once.
     if args.format() == TableFormat::Parquet {
         let mut file = AtomicFile::create(parquet_path(args)?)?;
         write(args, &mut ParquetWriter::new(&mut file, SCHEMA_VERSION))?;
@@ -37,7 +37,8 @@ pub(crate) fn run(args: &TablesArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Writes the table of the trace, or of all traces that a folder, an archive or a pattern stands for, one after the other.
+/// Writes the table of the trace, or of all traces of a folder, an archive or a pattern, one after
+/// the other.
 fn write(args: &TablesArgs, sink: &mut dyn RowSink) -> anyhow::Result<()> {
     let table = Table::from(args.table);
     let options = TableOptions::compat(args.compat);
@@ -71,7 +72,7 @@ fn read(args: &TablesArgs, path: &Path) -> anyhow::Result<NamedTrace> {
     })
 }
 
-/// The tables of several traces as one, with a column before the others that says whose rows they are.
+/// Joins the tables of several traces, with a first column that names the trace of each row.
 struct Joined<'s> {
     sink: &'s mut dyn RowSink,
     trace: String,
@@ -95,7 +96,7 @@ impl RowSink for Joined<'_> {
         self.sink.row(&row)
     }
 
-    /// Only the last one ends the table.
+    /// Only the last trace ends the table.
     fn finish(&mut self) -> report::Result<()> {
         Ok(())
     }
@@ -110,7 +111,7 @@ fn parquet_path(args: &TablesArgs) -> anyhow::Result<&Path> {
     }
 }
 
-/// Null is nothing, or as the reference tables have it.
+/// Null is written as nothing, or as in the reference tables.
 fn csv_options(compat: bool) -> CsvOptions {
     CsvOptions {
         null: if compat { "\\N".into() } else { "".into() },

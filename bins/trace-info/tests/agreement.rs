@@ -1,4 +1,5 @@
-//! One decision and one definition in all commands: what bounds the GPU, what steps are, what hides communication, what differs.
+//! Tests that all commands agree on the bound of the GPU, steps, exposed communication, and
+//! differences.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use support::{Csv, run};
 
-/// A trace under construction: events with one launch call before each kernel.
+/// A trace under construction, with one launch API call before each kernel.
 #[derive(Default)]
 struct Made {
     events: Vec<String>,
@@ -23,7 +24,7 @@ impl Made {
         ));
     }
 
-    /// A call of `call` microseconds at `at`, and its kernel of `dur` microseconds at `start`.
+    /// Adds a call of `call` microseconds at `at`, and its kernel of `dur` microseconds at `start`.
     fn kernel(&mut self, name: &str, (at, call): (u64, u64), (start, dur): (u64, u64)) {
         self.calls += 1;
         let id = format!(r#""correlation":{}"#, self.calls);
@@ -54,7 +55,8 @@ fn first_sentence(text: &str) -> String {
 #[test]
 fn launch_and_idle_give_one_verdict() {
     let folder = tempfile::tempdir().unwrap();
-    // The host is away between launches, calls take long, or submitted work is held back; streams are idle in all three.
+    // The host is away between launches, calls take long, or submitted work is blocked; streams are
+    // idle in all three.
     let mut host = Made::default();
     let mut launch = Made::default();
     let mut blocked = Made::default();
@@ -76,7 +78,7 @@ fn launch_and_idle_give_one_verdict() {
         let launch = first_sentence(&said(&["launch"], &path));
         assert!(idle.starts_with(verdict), "{idle}");
         assert!(launch.starts_with(verdict), "{launch}");
-        // Where the host bounds the GPU, the account of its time states the same bound.
+        // If the host bounds the GPU, the breakdown of its time states the same bound.
         let gpu = first_sentence(&said(&["gpu"], &path));
         assert!(
             !verdict.ends_with("-bound") || gpu.starts_with(verdict),
@@ -124,7 +126,7 @@ fn steps_of_engines_are_found_with_their_batches_and_whole_names() {
             let got = [columns[0][at], columns[1][at], columns[2][at]];
             assert_eq!(got, [phase, requests, tokens], "{}", names[at]);
         }
-        // A pipe is no terminal: nothing is cut.
+        // A pipe is not a terminal: nothing is truncated.
         let text = said(&["gpu", "--per-step"], &path);
         let summary = said(&["summary"], &path);
         let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -164,7 +166,7 @@ fn rows_of_a_diff_differ_and_their_numbers_are_per_step() {
             let at = 10_000 * step;
             let name = format!("ProfilerStep#{step}");
             made.slice("user_annotation", &name, (1, at, 9000), "");
-            // Kernels that differ in their template arguments alone, at one place and at two.
+            // Kernels that differ only in their template arguments, at one place and at two.
             for (i, layer) in ["A", "B"].into_iter().enumerate() {
                 let from = at + 1000 * i as u64;
                 let module = format!("nn.Module: Layer{layer}");
@@ -176,7 +178,7 @@ fn rows_of_a_diff_differ_and_their_numbers_are_per_step() {
                     made.kernel(&kernel, (call, 5), (call + 10, 20 + slow));
                 }
             }
-            // What launches nothing itself, and what does not change.
+            // One operator launches nothing itself, one does not change.
             made.slice("cpu_op", "aten::empty", (1, at + 3000, 10), "");
             made.slice("cpu_op", "aten::same", (1, at + 4000, 50), "");
             made.kernel("same", (at + 4010, 5), (at + 4020, 30));

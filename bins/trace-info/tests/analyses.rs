@@ -1,4 +1,4 @@
-//! The analyses as their users meet them: formats, several inputs, usage.
+//! Tests of the analyses as used: formats, several inputs, usage.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -25,7 +25,7 @@ idle_ns,comp_ns,comm_ns,memcpy_ns,exposed_comm_ns,exposed_memcpy_ns,exposed_othe
 comm_comp_overlap_pct,micro_idle_ns,macro_idle_ns,gaps_ge_10us,subus_gpu_events,zero_ns_events,total_dur_ns\n";
 const ROW: &str = "extended,8,3,2,1,0,1,10250,61250,46500,14750,30000,20000,1500,15000,1500,0,30000,5000,25,0,14750,1,0,0,\
 51500\n";
-/// The columns that others compare with.
+/// Columns of the reference table.
 const REFERENCE: &str = "trace,events_total,gpu_events,kernels,memcpy,memset,comm_kernels,span_us,\
 busy_us,idle_us,comp_us,comm_us,memcpy_us,exposed_comm_us,exposed_memcpy_us,comm_comp_overlap_pct,\
 hta_compute_us,hta_noncompute_us,gaps_ge_10us,subus_gpu_events\n\
@@ -35,7 +35,7 @@ fn tool() -> Command {
     Command::new(env!("CARGO_BIN_EXE_trace-info"))
 }
 
-/// Exit code, standard output, standard error.
+/// Returns exit code, standard output and standard error.
 fn outcome<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item = S>) -> (i32, String, String) {
     let output = tool().args(words).output().unwrap();
     (
@@ -119,7 +119,7 @@ fn a_trace_converted_to_perfetto_has_the_same_account() {
     );
     let (code, text, _) = outcome(["gpu", other, "--format", "csv"]);
     assert_eq!(code, 0);
-    // All but the number of events: the format counts other things.
+    // All columns but the number of events: the format counts other records.
     let after = |row: &str| row.splitn(3, ',').last().unwrap().to_owned();
     let row = text.lines().nth(1).unwrap();
     assert_eq!(after(row.split_once(',').unwrap().1), after(ROW.trim_end()));
@@ -293,7 +293,7 @@ fn idle_time_and_launches_of_parts() {
             );
         }
     }
-    // 10 us before the copy and 1.5 us of it, of which the call is not in the trace.
+    // 10 us before the memcpy and 1.5 us of it; its call is not in the trace.
     let idle = document(&["idle", "--window", "+50us..+100us"]);
     let row = &idle["idle"]["rows"][0];
     assert_eq!(
@@ -402,7 +402,7 @@ fn help_fits_the_terminal_and_has_an_example() {
     }
 }
 
-/// Steps of two kinds, whose operators take tensors of two shapes.
+/// Generates steps of two kinds, whose operators have inputs of two shapes.
 fn stepped() -> String {
     let mut events = Vec::new();
     for step in 0..6 {

@@ -1,4 +1,4 @@
-//! One rule for classes in all commands.
+//! Tests that all commands use the same rules for classes.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -21,7 +21,7 @@ fn json(words: &[&str], files: &[&PathBuf]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A kernel of a name that says nothing within a softmax, and one of the user's own.
+/// Generates a kernel with a meaningless name within a softmax, and one of the user's own class.
 fn trace(folder: &Path, name: &str, dur: u32) -> PathBuf {
     let mut events = Vec::new();
     for (at, (op, kernel)) in [("aten::_softmax", "kernel_7"), ("mine::op", "my_exchange")]
@@ -78,7 +78,7 @@ fn every_command_classifies_alike_and_takes_rows_of_the_user() {
     assert_eq!(found(&[&["comm"], &rules[..]].concat()), 1);
 }
 
-/// Exit code, standard output and error.
+/// Returns exit code, standard output and standard error.
 fn outcome(words: &[&str], files: &[&PathBuf]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace-info"));
     let output = command.args(words).args(files).output().unwrap();
@@ -181,7 +181,8 @@ fn memory_and_collectives_of_windows_and_steps() {
     assert_eq!(gpu["gpu"]["rows"][0]["host_ns"], 900_000);
 }
 
-/// An operator that ends after the range around it is within it, as far as clocks tell; one that clearly overlaps is not.
+/// An operator that ends shortly after the enclosing range is within it, given the precision of
+/// clocks; one that clearly overlaps is not.
 #[test]
 fn operators_of_imprecise_clocks_keep_their_kernels() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The tool as its users meet it: arguments, exit codes, messages, outputs.
+//! Tests of the tool as used: arguments, exit codes, messages, outputs.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -33,7 +33,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Exit code, standard output, standard error.
+/// Returns exit code, standard output and standard error.
 fn outcome<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item = S>) -> (i32, String, String) {
     let output = run(words);
     (
@@ -100,7 +100,8 @@ fn standard_input_is_a_trace() {
     }
 }
 
-/// Every format of the slices of two traces has those of one after those of the other, and says whose they are.
+/// Every format of the slices of two traces lists one trace after the other, and names the trace of
+/// each row.
 #[test]
 fn several_traces_are_one_table() {
     let folder = folder();
@@ -147,7 +148,7 @@ fn several_traces_are_one_table() {
         let count = reader.unwrap().metadata().file_metadata().num_rows();
         assert_eq!(usize::try_from(count).unwrap(), both.rows.len());
     }
-    // Of one trace in a folder there is nothing to tell apart.
+    // A single trace in a folder needs no name.
     fs::remove_file(traces.join("b.json.gz")).unwrap();
     assert_eq!(table(&traces, "slice", &[]).columns, one.columns);
 }
@@ -216,7 +217,7 @@ fn parquet_read_back_equals_csv() {
         }
         assert_eq!(rows, csv.rows, "{name}");
     }
-    // A single table is the same file.
+    // A single table gives the same file.
     let single = folder.path().join("slice.parquet");
     let words = ["--table", "slice", "--format", "parquet", "--output"];
     let mut command = trace_info();
@@ -271,7 +272,7 @@ fn a_perfetto_file_holds_the_same_slices_arrows_and_samples() {
     }
 }
 
-/// A value as CSV has it.
+/// Returns a value as written in CSV.
 fn cell(column: &dyn arrow_array::Array, row: usize) -> String {
     if column.is_null(row) {
         return String::new();
@@ -443,7 +444,7 @@ fn folders_are_their_traces() {
     let (code, _, error) = outcome(["convert", "--to", "perfetto", "-o", "x", path]);
     assert_eq!(code, 3);
     assert!(error.contains("is a directory"), "{error}");
-    // One without traces says what they are called.
+    // A folder without traces reports their expected names.
     std::fs::create_dir(folder.path().join("none")).unwrap();
     let (code, _, error) = outcome([folder.path().join("none").to_str().unwrap()]);
     assert_eq!(code, 3);
@@ -490,7 +491,7 @@ fn databases_are_traces_each_or_one_as_a_package() {
         let sum: u64 = each.iter().map(|t| t["rows"][key].as_u64().unwrap()).sum();
         assert_eq!(together[0]["rows"][key], sum, "{key}");
     }
-    // Each of two processes has kernels on two GPUs: four devices, told apart.
+    // Each of two processes has kernels on two GPUs: four distinct devices.
     let package = folder.path().to_str().unwrap();
     let (code, text, error) = outcome(["gpu", "--per-device", "--format", "csv", package]);
     assert_eq!(code, 0, "{error}");
@@ -521,7 +522,7 @@ fn a_truncated_gzip_gives_what_it_holds_and_says_so() {
     let folder = folder();
     let mut long = String::from("{\"traceEvents\":[\n");
     for i in 0..20_000_u64 {
-        // Varied enough that the compressed stream is long.
+        // Varied content, so that the compressed stream is long.
         let name = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         long.push_str(&format!(
             "{{\"ph\":\"X\",\"ts\":{i},\"dur\":1,\"name\":\"{name:x}\",\"pid\":1,\"tid\":1}},\n"

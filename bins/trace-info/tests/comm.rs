@@ -1,4 +1,4 @@
-//! `trace-info comm` on the two ranks of the demo, of which everything is known.
+//! Tests of `trace-info comm` on the two ranks of the demo, whose truth is known.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -7,12 +7,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Relative: a header shows the path as given, and it shall fit wherever the workspace lies.
+/// Relative, so that the header, which shows the path as given, fits wherever the workspace is.
 fn demo(name: &str) -> PathBuf {
     Path::new("../../testdata/demo").join(name)
 }
 
-/// Standard output of `trace-info comm` on both ranks, the second first.
+/// Returns the standard output of `trace-info comm` on both ranks, the second first.
 fn comm(more: &[&str]) -> Vec<u8> {
     let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
         .env("COLUMNS", "80")
@@ -72,7 +72,7 @@ fn clocks_waits_and_causes_are_those_that_were_planted() {
         let excess = row["here_ns"].as_i64().unwrap() - row["others_ns"].as_i64().unwrap();
         assert!((excess - extra).abs() < 20_000, "{row}");
     }
-    // Those that the truth lists, in its order: as late, and the same rank last.
+    // The collectives of the truth, in its order: equally late, with the same rank last.
     let collectives: Vec<&Value> = rows(&document, "collectives")
         .iter()
         .filter(|c| c["type"] == "all_reduce" && !c["seq"].is_null())
@@ -181,7 +181,7 @@ fn rules_of_another_analyser_have_its_columns() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Two traces of ranks with these marks of the host and the kernels that they launched.
+/// Generates traces of two ranks with these host annotations and the kernels that they launched.
 fn ranks_with(folder: &Path, marks: &[(&str, &str, &str)], kernel: Option<&str>) -> Vec<PathBuf> {
     (0..2)
         .map(|rank| {
@@ -273,7 +273,7 @@ fn marks_of_the_backend_give_sizes_of_all_kinds() {
             );
             assert!(row["busbw_bytes_per_s"].as_f64().unwrap() > 0.0);
         }
-        // Of a rank alone latency is duration, and no bandwidth follows.
+        // For a single rank latency is duration, and bandwidth is unknown.
         let document: Value = serde_json::from_str(&output(&files[..1], &["--json"])).unwrap();
         for row in rows(&document, "types") {
             assert_eq!(row["latency_includes_wait"], true);
@@ -333,7 +333,8 @@ fn two_ranks_of_a_larger_job_are_not_complete() {
     assert!(text.starts_with("Cannot say which rank is late"), "{text}");
 }
 
-/// One launch a row: the name, arguments and category of what is around it, and the kernel.
+/// Generates one launch per row: name, arguments and category of the surrounding slice, and the
+/// kernel.
 fn launches(folder: &Path, list: &[(&str, &str, &str)]) -> Value {
     let mut events = Vec::new();
     for (at, (name, args, kernel)) in list.iter().enumerate() {
@@ -365,7 +366,7 @@ fn messages_between_pairs_are_what_their_operators_say() {
     let ep = "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)";
     let [coalesced, sent, gathered] = ["coalesced", "send", "coalesced"].map(stated);
     let all = [
-        // Nothing says that it is an all-to-all: a pipeline sends so, too.
+        // Nothing marks it as an all-to-all: a pipeline sends the same way.
         ("my_op", "", pairs, "send_recv", None),
         (
             "c10d::alltoall_base_",
@@ -406,7 +407,7 @@ fn messages_between_pairs_are_what_their_operators_say() {
         assert_eq!(row["type"], *op, "{name} {row}");
         assert_eq!(row["message_bytes"].as_i64(), *bytes, "{name} {row}");
     }
-    // Where tokens go is not known, and so no bandwidth.
+    // The destination of tokens is unknown, and so is the bandwidth.
     let tokens = found.last().unwrap();
     assert_eq!(tokens["dtype"], "BFloat16");
     assert_eq!(tokens["in_bytes"], 1_835_008);

@@ -1,4 +1,4 @@
-//! `trace-info critical-path` as it is called.
+//! Tests of `trace-info critical-path` as used.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 

@@ -1,4 +1,4 @@
-//! `trace-info diff` on the two ranks of the demo, which run the same model.
+//! Tests of `trace-info diff` on the two ranks of the demo, which run the same model.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Relative: a header shows the path as given, and it shall fit wherever the workspace lies.
+/// Relative, so that the header, which shows the path as given, fits wherever the workspace is.
 fn demo(name: &str) -> PathBuf {
     Path::new("../../testdata/demo").join(name)
 }
@@ -138,7 +138,7 @@ fn formats_rules_and_wrong_use() {
     assert!(err.contains("exactly two traces"), "{err}");
 }
 
-/// A trace of `steps` equal steps with a pause of `pause_us` after each.
+/// Generates a trace of `steps` equal steps with a pause of `pause_us` after each.
 fn made(folder: &Path, name: &str, steps: usize, pause_us: usize) -> PathBuf {
     let mut events = Vec::new();
     for step in 0..steps {
@@ -194,7 +194,7 @@ fn more_steps_are_not_slower_and_pauses_of_the_host_are() {
     let (_, text, _) = run(&["diff"], &[three.clone(), three.clone()]);
     assert!(text.starts_with("A and B do not differ"), "{text}");
     assert!(!text.contains('─'), "{text}");
-    // Without steps on one side it is said that totals are compared.
+    // Without steps on one side, a note states that totals are compared.
     let (code, text, _) = run(
         &["diff", "--step-pattern", "no such name", "--per-step"],
         &[three.clone(), three.clone()],
@@ -234,7 +234,8 @@ fn nothing_is_compared_without_gpu_activity_or_chosen_steps() {
     assert!(!out.contains("0.00 %"), "{out}");
 }
 
-/// Kernels of one operator pair by what their names say, and those whose names say something on one side only by the operator.
+/// Kernels of one operator pair by the classes of their names, and by the operator if the name
+/// gives a class on one side only.
 #[test]
 fn renamed_kernels_of_one_operator_are_pairs() {
     let folder = tempfile::tempdir().unwrap();

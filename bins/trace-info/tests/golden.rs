@@ -1,8 +1,9 @@
-//! The tables of every reference trace equal those of Perfetto's trace processor.
+//! Compares the tables of every reference trace with those of Perfetto's trace processor.
 //!
-//! What may differ, as the notes of the reference data say: the numbers of processes and threads whose number was
-//! a text (names are compared instead), the numbers of lanes (which slices share one is compared), the reference's
-//! built-in idle thread, and counters of oddities that only one side counts.
+//! Allowed differences, from the notes of the reference data: the numbers of processes and threads
+//! whose number was a text (names are compared instead), the numbers of lanes (which slices share
+//! one is compared), the reference's built-in idle thread, and issue counters that only one side
+//! has.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -14,12 +15,12 @@ use std::path::{Path, PathBuf};
 
 use support::{Csv, run, table};
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 fn reference_data() -> PathBuf {
     test_data::reference("perfetto")
 }
 
-/// A file's bytes, decompressed if need be.
+/// Returns a file's bytes, decompressed if necessary.
 fn bytes_of(path: &Path) -> Vec<u8> {
     let bytes = std::fs::read(path).unwrap();
     if !bytes.starts_with(&[0x1f, 0x8b]) {
@@ -94,10 +95,10 @@ impl Differences {
     }
 }
 
-/// Excuses a difference in a column of two rows, ours and theirs.
+/// Allows a difference in a column of two rows, ours and the reference's.
 type Same<'f> = &'f dyn Fn(&str, &[String], &[String]) -> bool;
 
-/// Compares the cells of equally named columns, except `skip`; `same` may excuse a difference.
+/// Compares the cells of equally named columns, except `skip`; `same` may allow a difference.
 fn compare(
     trace: &str,
     ours: &Csv,
@@ -123,7 +124,7 @@ fn compare(
     }
 }
 
-/// Names of processes and threads by number, for rows whose numbers mean nothing.
+/// Names of processes and threads by number, for rows whose numbers are meaningless.
 struct Names {
     process: HashMap<String, String>,
     thread: HashMap<(String, String), String>,
@@ -148,7 +149,7 @@ impl Names {
     }
 }
 
-/// The texts that stand in place of a process number in the input.
+/// Returns the texts that replace a process number in the input.
 fn text_pids(trace: &Path) -> BTreeSet<String> {
     let bytes = bytes_of(trace);
     let text = String::from_utf8_lossy(&bytes);
@@ -213,7 +214,7 @@ fn slices_are_the_same_in_id_time_nesting_owner_and_lane() {
             &mut out,
         );
         slices += expected.rows.len();
-        // Lanes: one of ours for one of theirs.
+        // Lanes correspond one to one.
         let mut forth = HashMap::new();
         let mut back = HashMap::new();
         for (a, b) in ours
@@ -281,7 +282,7 @@ fn threads_are_the_same() {
         assert!(["\\N", "swapper"].contains(&idle[1].as_str()));
         assert_eq!([&idle[0], &idle[2], &idle[3]], ["0", "0", "\\N"]);
         let mut ours = table(&golden.trace, "thread", &["--compat"]);
-        // Numbers that were texts mean nothing, neither do places in an order by them.
+        // Numbers that were texts are meaningless, and so are positions in an order by them.
         let pids = text_pids(&golden.trace);
         for csv in [&mut ours, &mut expected] {
             let (texts, mut rows): (Vec<_>, Vec<_>) = std::mem::take(&mut csv.rows)
@@ -375,7 +376,7 @@ fn what_both_count_is_counted_the_same() {
     out.check();
 }
 
-/// The counters that we have under the name that the reference gives them.
+/// Returns the counters that have the reference's names.
 fn trace_tables_names() -> BTreeSet<&'static str> {
     [
         "slice_spill_overlapping_complete_event",
@@ -414,7 +415,7 @@ fn what_the_reference_rejects_is_read() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("ends early"));
 }
 
-/// What the summary counts of a trace, and what brute force over the same file counts.
+/// Counts of the summary, with the names of the brute-force counts over the same file.
 const LINKS: [(&str, &str); 6] = [
     ("kernels", "kernels"),
     ("by_flow", "kernels_with_flow_start"),
@@ -441,7 +442,7 @@ fn kernels_are_linked_as_brute_force_finds() {
     }
 }
 
-/// The fields of an event whose text matters.
+/// The fields of an event whose text is compared.
 #[derive(serde::Deserialize)]
 struct RawEvent<'a> {
     #[serde(borrow)]
@@ -460,7 +461,8 @@ struct RawTrace<'a> {
     events: Vec<RawEvent<'a>>,
 }
 
-/// Nanoseconds of a decimal number of microseconds with at most three decimals, digit by digit.
+/// Converts a decimal number of microseconds with at most three decimals to nanoseconds, digit by
+/// digit.
 fn exact_ns(text: &str) -> i64 {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     assert!(part.len() <= 3, "{text}");

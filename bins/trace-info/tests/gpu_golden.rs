@@ -1,9 +1,9 @@
-//! `trace-info gpu` equals the reference on every published trace, to the nanosecond.
+//! Compares `trace-info gpu` with the reference on every published trace, to the nanosecond.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 fn peers() -> PathBuf {
     test_data::reference("peers")
 }
@@ -32,7 +32,7 @@ fn every_column_of_every_trace_equals_the_reference() {
         assert!(output.status.success());
         assert_eq!(String::from_utf8(output.stdout).unwrap(), want);
     }
-    // Our own rules: the same times in nanoseconds.
+    // The tool's own rules give the same times in nanoseconds.
     let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
         .args(["gpu", "--format", "csv"])
         .args(&traces)

@@ -1,4 +1,4 @@
-//! What the commands answer to inputs without GPU activity, and to files that are no traces.
+//! Tests of the commands on inputs without GPU activity, and on files that are not traces.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Exit code, standard output, standard error.
+/// Returns exit code, standard output and standard error.
 fn outcome<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item = S>) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace-info"));
     let output = command.args(words).output().unwrap();
@@ -37,7 +37,7 @@ fn every_command_says_why_there_is_no_gpu_activity() {
         let mut words = vec![command, host];
         words.extend((command == "diff").then_some(host));
         let (code, out, err) = outcome(&words);
-        // A comparison of nothing has no answer.
+        // A comparison of empty traces has no result.
         let want = if command == "diff" { 4 } else { 0 };
         assert_eq!(code, want, "{command}: {err}");
         let sentence = "no GPU activity: only the host was recorded (1 operators";
@@ -64,7 +64,7 @@ fn a_window_without_gpu_activity_is_empty() {
     }
 }
 
-/// A recording as XLA's trace viewer export lays it out: rows named, no categories.
+/// Generates a recording in the layout of XLA's trace viewer export: named rows, no categories.
 fn xla(device: &str, rows: &[(&str, &[&str])]) -> String {
     let mut events = vec![
         r#"{"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}}"#.to_owned(),
@@ -132,7 +132,7 @@ fn streams_of_xla_are_gpu_activity_and_its_other_rows_are_not() {
             serde_json::json!([[3, 13, 3], [3, 14, 2]])
         );
     }
-    // Without streams there is none, and it is said what there is.
+    // Without streams there is no GPU activity, and the message states what there is.
     for (device, says) in [
         ("/device:TPU:0", "of a TPU"),
         ("/host:metadata", "of JAX or XLA"),
@@ -161,7 +161,7 @@ fn a_window_that_ends_before_it_starts_is_wrong_usage() {
             assert!(err.contains("end not after start"), "{err}");
         }
     }
-    // Only the trace tells that this one does: its first kernel starts at 10,000 ns.
+    // Whether this window is inverted depends on the trace: its first kernel starts at 10,000 ns.
     for command in ["gpu", "idle", "launch", "kernels"] {
         let words = [command, trace.to_str().unwrap(), "--window", "+1ms..11000"];
         let (code, _, err) = outcome(words);
@@ -192,7 +192,7 @@ fn a_window_inside_a_stall_is_idle_and_not_empty() {
 #[test]
 fn several_gpus_of_a_trace_are_not_one() {
     let folder = tempfile::tempdir().unwrap();
-    // Each is busy half of the time, in turn.
+    // Each device is busy half of the time, in turn.
     let kernels: Vec<String> = (0..8)
         .map(|at| {
             format!(
@@ -228,7 +228,7 @@ fn a_word_that_is_no_file_is_a_command_spelled_wrong() {
     assert_eq!(outcome(["nowhere"]).0, 3);
 }
 
-/// A rank's trace with one collective, in the layout of PyTorch.
+/// Generates a rank's trace with one collective, in the layout of PyTorch.
 fn rank(stated: Option<u32>, start_us: u32) -> String {
     let info = stated.map_or(String::new(), |rank| {
         format!(r#""distributedInfo":{{"backend":"nccl","rank":{rank},"world_size":8}},"#)
@@ -277,7 +277,7 @@ fn numbers_in_names_that_are_no_ranks_are_not_taken_for_ranks() {
     assert_eq!(ranks, ["0", "1"], "{out}");
 }
 
-/// A folder of folders, each with a `trace.json`.
+/// Creates a folder of folders, each with a `trace.json`.
 fn nested(files: &[(&str, String)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -343,7 +343,7 @@ fn a_conversion_keeps_rank_and_devices_and_goes_through_pipes() {
         1,
     );
     let trace = written(folder.path(), "worker0_step_12.json", text);
-    // A file of this name is no standard output.
+    // A file of this name is not standard output.
     written(folder.path(), "-", "nothing");
     let convert = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trace-info"));

@@ -1,4 +1,4 @@
-//! An interrupted tool leaves nothing behind.
+//! Tests that an interrupted tool leaves no files behind.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 

@@ -27,7 +27,7 @@ struct Rule<'c> {
     target: Target,
     selector: &'c Selector,
     factor: f64,
-    /// By part and name: `true` if the name is selected.
+    /// `true` for each selected name, by part and name.
     names: Vec<Vec<bool>>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Effects<'c> {
     link: Option<f64>,
     graph: bool,
     asynchronous: bool,
-    /// By part and call: `true` if the thread of the call submits work after it.
+    /// `true` if the thread of a call submits work after it, by part and call.
     submits_later: Vec<Vec<bool>>,
     fusions: Vec<Fusion>,
     /// Factor by part.

@@ -46,7 +46,7 @@ pub struct Part {
     call_node: Vec<u32>,
     /// Run of launches of each call.
     pub(crate) run: Vec<u32>,
-    /// By node of a thread: `true` if host time between launches of one run leads to it.
+    /// `true` for each node of a thread to which host time between launches of one run leads.
     pub(crate) dispatch: Vec<bool>,
     /// First call of each run.
     pub(crate) run_first: Vec<u32>,

@@ -10,9 +10,9 @@ use crate::replay::Window;
 /// Kernels that fuse with the one ahead of them.
 pub(crate) struct Fusion {
     pub(crate) factor: f64,
-    /// By part and operation: `true` if it fuses with the one ahead.
+    /// `true` if an operation fuses with the one ahead, by part and operation.
     pub(crate) joins: Vec<Vec<bool>>,
-    /// By part and operation: `true` if it is selected.
+    /// `true` for each selected operation, by part and operation.
     pub(crate) selected: Vec<Vec<bool>>,
 }
 

@@ -1,4 +1,5 @@
-//! The analyses over one million kernels of a trace with two million slices, one thread.
+//! Benchmarks the analyses over one million kernels of a trace with two million slices, on one
+//! thread.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gpu_time::{
@@ -21,7 +22,7 @@ fn lane(b: &mut TraceBuilder, pid: i64, tid: i64) -> LaneId {
     b.lane(Some(track))
 }
 
-/// A call and a kernel every microsecond, on two streams, three hundred names.
+/// Generates a call and a kernel every microsecond, on two streams, with three hundred names.
 fn made() -> Trace {
     let mut b = TraceBuilder::new();
     let host = lane(&mut b, 100, 100);

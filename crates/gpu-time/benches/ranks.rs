@@ -1,4 +1,4 @@
-//! Joining the collectives of many ranks, and comparing two traces.
+//! Benchmarks joining the collectives of many ranks, and comparing two traces.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gpu_time::GpuWork;
@@ -21,8 +21,8 @@ fn lane(b: &mut TraceBuilder, pid: i64, tid: i64) -> LaneId {
     b.lane(Some(track))
 }
 
-/// Steps of a layer: an operator with a product, then an all-reduce that ends on all ranks at the
-/// same time, some of them missing.
+/// Generates steps of a layer: an operator with a product, then an all-reduce that ends on all
+/// ranks at the same time; some are missing.
 fn made(rank: i64) -> Trace {
     let mut b = TraceBuilder::new();
     let (host, device) = (lane(&mut b, 100, 100), lane(&mut b, 0, 7));

@@ -1,4 +1,4 @@
-//! Classes of kernels by what launched them.
+//! Tests of kernel classes that follow from the launch.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -9,10 +9,11 @@ use gpu_time::{GpuWork, KernelOptions, KernelsBy, kernels};
 use perfetto_reader::ReadOptions;
 use trace_model::Trace;
 
-/// Slices around a launch call from the outermost: category and name.
+/// Slices around a launch API call, outermost first: category and name.
 type Around<'a> = &'a [(&'a str, &'a str)];
 
-/// One launch of each `(slices around the call from the outermost, the call, kernel)`.
+/// Builds a trace with one launch of each `(slices around the call, outermost first, call,
+/// kernel)`.
 fn launches(list: &[(Around<'_>, &str, &str)]) -> Trace {
     let mut events = Vec::new();
     for (at, (around, call, kernel)) in list.iter().enumerate() {
@@ -42,7 +43,7 @@ const SOFTMAX: &str = "void softmax_warp_forward<float, float, 10>(float*)";
 #[test]
 fn operators_decide_before_names_and_contexts_last() {
     let cases: &[(Around<'_>, &str, &str, &str)] = &[
-        // The operator decides, whatever the kernel is called.
+        // The operator decides, regardless of the kernel's name.
         (
             &[("cpu_op", "aten::mm")],
             LAUNCH,
@@ -79,7 +80,7 @@ fn operators_decide_before_names_and_contexts_last() {
             "unknown_1",
             "norm",
         ),
-        // The innermost operator that the rules know counts.
+        // The innermost operator known to the rules counts.
         (
             &[("cpu_op", "vllm::moe_forward"), ("cpu_op", "aten::mm")],
             LAUNCH,
@@ -232,7 +233,7 @@ fn a_name_has_the_class_with_most_time() {
     assert_eq!(only.class.map(|class| class.name()), Some("activation"));
 }
 
-/// Shares of kernel time in public recordings, by operator and by hand.
+/// Checks shares of kernel time in public recordings, by operator and by hand.
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
 fn classes_of_public_recordings() {
@@ -298,7 +299,7 @@ fn operators_for_communication_decide_for_kernels_of_unknown_name() {
         list.push((vec![op], "acme_17", "collective"));
         list.push((vec![op], "triton_acme", "collective"));
         list.push((vec![op, ("cpu_op", "aten::empty")], "acme_18", "collective"));
-        // What the name or an operator within says is more.
+        // The name, or an inner operator, is more specific.
         list.push((vec![op], CAST, "copy"));
         list.push((vec![op, ("cpu_op", "aten::add")], "acme_19", "elementwise"));
         list.push((vec![("cpu_op", "aten::mm"), op], "nvjet_tst", "gemm"));

@@ -1,4 +1,4 @@
-//! Jobs of many ranks with planted clocks, delays and losses: what was planted must be found.
+//! Tests that planted clocks, delays and losses are found in jobs of many ranks.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,15 +14,15 @@ use gpu_time::comm::{CauseKind, CommRules, Job, RankDigest, assign_ranks};
 use support::{Dice, Maker, Value};
 use trace_model::{Distributed, Rank, Trace};
 
-/// What makes one rank late.
+/// Cause of the delay of one rank.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// A kernel of it takes longer in every third step.
+    /// One of its kernels takes longer in every third step.
     SlowKernel(usize),
     /// A function of its host takes longer in every fourth step.
     SlowHost(usize),
-    /// It runs one kernel more in every fifth step.
+    /// It runs an additional kernel in every fifth step.
     MoreKernels(usize),
 }
 
@@ -35,7 +35,7 @@ struct Plan {
     fault: Fault,
 }
 
-/// A rank's clock: ahead of true time by `offset`, and faster by `drift` parts of one.
+/// Clock of a rank: ahead of true time by `offset`, and faster by the fraction `drift`.
 #[derive(Clone, Copy)]
 struct Clock {
     offset: i64,
@@ -57,8 +57,8 @@ struct Planted {
 
 const TRANSFER: i64 = 30_000;
 
-/// A job of steps: a product, a norm and an all-reduce that ends when all ranks have come. Every
-/// rank loses some of its first, of its last and of its middle collectives.
+/// Generates a job of steps: a product, a norm and an all-reduce that ends when all ranks have
+/// arrived. Every rank loses some of its first, last and middle collectives.
 fn made(plan: &Plan) -> Planted {
     let mut dice = Dice(plan.seed);
     let clocks: Vec<Clock> = (0..plan.ranks)
@@ -90,7 +90,7 @@ fn made(plan: &Plan) -> Planted {
     let mut begin = 100_000_000_i64;
     for step in 0..plan.steps {
         let mut ready = Vec::new();
-        // Layers and batches differ: what all ranks have in common is the rhythm.
+        // Layers and batches differ: ranks share only the rhythm.
         let common = dice.below(20_000);
         for (rank, (maker, clock)) in makers.iter_mut().zip(&clocks).enumerate() {
             let faulty = |every: usize, who: usize| rank == who && step % every == 1;
@@ -188,7 +188,7 @@ fn made(plan: &Plan) -> Planted {
         .into_iter()
         .enumerate()
         .map(|(rank, mut maker)| {
-            // The clocks' zeros differ too, and the files say by how much.
+            // The zeros of the clocks differ too, and the files state by how much.
             maker.builder.meta.base_time_ns = 1_700_000_000_000_000_000;
             maker.builder.meta.distributed = Some(Distributed {
                 rank: Some(Rank(rank as u32)),
@@ -205,7 +205,7 @@ fn made(plan: &Plan) -> Planted {
     }
 }
 
-/// Digests of the ranks that `keep` keeps, in an order that the seed decides.
+/// Returns digests of the ranks that `keep` accepts, in an order given by the seed.
 fn digests(planted: &Planted, keep: impl Fn(usize) -> bool, seed: u64) -> Vec<RankDigest> {
     let mut dice = Dice(seed);
     let mut all: Vec<(i64, RankDigest)> = planted
@@ -225,7 +225,7 @@ fn digests(planted: &Planted, keep: impl Fn(usize) -> bool, seed: u64) -> Vec<Ra
     digests
 }
 
-/// The step of a run, from its launch's correlation.
+/// Returns the step of a run, from its launch's correlation id.
 fn step_of(planted: &Planted, digest: &RankDigest, run: usize) -> usize {
     let rank = digest.rank.0 as usize;
     let start = digest.runs[run].start_ns;
@@ -314,7 +314,7 @@ fn check_clocks_and_skews(plan: &Plan, missing: &[usize]) {
         assert!(!job.knows_waits() && job.straggler.is_none(), "{context}");
         assert_eq!(job.incomplete(), joined);
     }
-    // Steps that two ranks recorded are all there.
+    // Every step recorded by two ranks is present.
     let recorded = |step: usize| {
         let has = |d: &RankDigest| (0..d.runs.len()).any(|r| step_of(&planted, d, r) == step);
         digests.iter().filter(|d| has(d)).count() > 1
@@ -393,7 +393,7 @@ fn the_straggler_is_named_with_what_it_did() {
             *times >= 12 && *ns * 10 > straggler.avoidable_ns * 8,
             "{times} {ns} {straggler:?}"
         );
-        // The single late arrivals say by how much: 150, 400 and 121 us were planted.
+        // The single late arrivals have the planted sizes: 150, 400 and 121 us.
         let late = job.late();
         let first = late[0].cause.as_ref().unwrap();
         let planted_ns = match fault {
@@ -492,7 +492,7 @@ fn communicators_without_names_are_told_apart_by_their_streams() {
     const STREAMS: [i64; 2] = [20, 21];
     let mut dice = Dice(11);
     let mut makers: Vec<Maker> = (0..4).map(|_| Maker::new()).collect();
-    // By stream and place: when it ends on all ranks.
+    // End of each collective on all ranks, by stream and position.
     let mut ends = [Vec::new(), Vec::new()];
     for (stream, ends) in STREAMS.iter().zip(&mut ends) {
         let mut end = 100_000_000 + dice.below(50_000);

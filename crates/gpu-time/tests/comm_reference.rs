@@ -1,4 +1,4 @@
-//! The tables of TraceLens' `NcclAnalyser`, from the traces they were made of.
+//! Compares with the tables of TraceLens' `NcclAnalyser`, built from the same traces.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ type Row = BTreeMap<String, String>;
 const CASES: [(&str, &[&str]); 3] = [
     ("hta_nccl_data", &["hta_nccl_data"]),
     ("mi300_resnet_nccl", &["mi300_resnet_nccl"]),
-    // Given backwards: the files say which rank they are.
+    // The order is reversed on purpose: the files state their ranks.
     ("sampled_2rank", &["sampled_rank1", "sampled_rank0"]),
 ];
 
@@ -38,8 +38,8 @@ fn digests(peers: &Path, files: &[&str], rules: CommRules) -> Vec<RankDigest> {
     all
 }
 
-/// Equal to the last few bits of the reference's floating point, with epoch microseconds in mind
-/// for sums of times.
+/// Equality up to the last few bits of the reference's floating point; sums of times involve epoch
+/// microseconds.
 fn close(ours: Option<f64>, row: &Row, column: &str, tolerance: f64) {
     let theirs = number(row, column);
     match (ours, theirs) {
@@ -78,7 +78,7 @@ fn mean_std(ours: Option<MeanStd>, scale: f64, row: &Row, column: &str, toleranc
     );
 }
 
-/// Nanoseconds to microseconds.
+/// Microseconds per nanosecond.
 const US: f64 = 1e-3;
 
 #[test]
@@ -236,7 +236,7 @@ fn summaries() {
     }
 }
 
-/// Communication time of whole traces as in the exact reference.
+/// Checks that the communication time of whole traces equals the exact reference.
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
 fn exposed_time_is_that_of_the_exact_reference() {
@@ -262,9 +262,9 @@ fn exposed_time_is_that_of_the_exact_reference() {
     assert!(compared >= 4, "{compared}");
 }
 
-/// Two ranks of 128, send-and-receive kernels without metadata, both captures in pieces. Half of the
-/// kernels of each end when one of the other rank does (187,835 us on both, for example); these are
-/// joined, and the k-th is not taken for the k-th.
+/// Two ranks of 128 with send-and-receive kernels without metadata; both captures are in pieces.
+/// Half of the kernels of each rank end together with one of the other rank (187,835 us on both,
+/// for example); these are joined, instead of the k-th with the k-th.
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
 fn collectives_are_joined_by_their_ends_and_not_by_their_number() {

@@ -1,4 +1,4 @@
-//! Two made traces of one model with planted differences.
+//! Compares two generated traces of one model with planted differences.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -13,17 +13,17 @@ use gpu_time::diff::{Diff, Evidence, diff};
 use support::{Dice, Maker, Value};
 use trace_model::Trace;
 
-/// How one side differs from the other.
+/// Differences of one side from the other.
 #[derive(Clone, Copy)]
 struct Vendor {
     product: &'static str,
     add: &'static str,
     call: &'static str,
-    /// A fill before each product.
+    /// `true` to insert a memset before each product.
     fills: bool,
-    /// A function of its own around each product.
+    /// `true` to wrap each product in a function.
     wrapper: bool,
-    /// Layers that are left out.
+    /// A layer to leave out.
     without: Option<i64>,
     product_ns: i64,
     folder: &'static str,
@@ -59,7 +59,7 @@ fn made(v: Vendor) -> Trace {
         maker.host((at, 2), "cuda_runtime", v.call, &id);
         maker.kernel(7, (at + 100_000_000, ns), name, &id);
     };
-    // Left over from before the recording.
+    // Activity launched before the recording.
     maker.kernel(7, (10, 5_000), v.product, &[]);
     for layer in 0..6 {
         if v.without == Some(layer) {
@@ -117,7 +117,7 @@ fn other_names_paths_and_wrappers_do_not_hide_the_model() {
         (add.operator.as_str(), add.count, add.diff_ns()),
         ("aten::add", [5, 5], Some(0))
     );
-    // The fills are gone, and so is the layer that only the first has.
+    // The memsets are gone, and so is the layer that only the first side has.
     let gone: u64 = found
         .kernels
         .iter()
@@ -146,7 +146,8 @@ fn other_names_paths_and_wrappers_do_not_hide_the_model() {
     );
 }
 
-/// Any two traces: every piece of work is in one row, and a swap of the sides swaps the rows' sides.
+/// For any two traces, every GPU activity is in one row, and swapping the sides swaps the rows'
+/// sides.
 #[test]
 fn totals_hold_for_whatever_is_compared() {
     let mut dice = Dice(3);

@@ -1,4 +1,4 @@
-//! Two runs of one model on an H100 and an MI300, against the tables of TraceLens and HTA.
+//! Compares two runs of one model on an H100 and an MI300 with the tables of TraceLens and HTA.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -42,7 +42,7 @@ fn every_piece_of_work_is_in_one_row_and_each_side_adds_up() {
         let rows = &found.operators;
         assert_eq!(rows.iter().map(|r| r.kernels[side]).sum::<u64>(), count);
         assert_eq!(rows.iter().map(|r| r.ns[side]).sum::<i64>(), ns);
-        // The same as the groups by name, kernel for kernel.
+        // The sums equal the groups by name, kernel for kernel.
         let mut by_name: BTreeMap<&str, i64> = BTreeMap::new();
         for row in &found.kernels {
             if let Some(name) = &row.kernels[side] {
@@ -63,8 +63,8 @@ fn runs_on_different_hardware_line_up() {
     let peers = peers();
     let traces = both(&peers);
     let found = diff(&GpuWork::new(&traces[0]), &GpuWork::new(&traces[1]));
-    // What was launched in the recordings is matched by structure, but for the fills that only one
-    // of the libraries needs.
+    // Activity launched within the recordings is matched by structure, except for the memsets that
+    // only one of the libraries needs.
     for total in &found.totals {
         let linked = total.ns - total.unlinked_ns;
         assert!(total.by_evidence_ns[0] * 100 > linked * 98, "{total:?}");
@@ -74,7 +74,7 @@ fn runs_on_different_hardware_line_up() {
         .iter()
         .filter(|k| k.operator == "aten::mm" && k.evidence == Evidence::Structure)
         .collect();
-    // 96 products on each side, of differently named kernels.
+    // Each side has 96 products, of differently named kernels.
     for side in 0..2 {
         assert_eq!(products.iter().map(|k| k.count[side]).sum::<u64>(), 96);
     }
@@ -90,7 +90,7 @@ fn runs_on_different_hardware_line_up() {
         assert_eq!(mm().map(|o| o.kernels[side]).sum::<u64>(), kernels);
     }
     assert_eq!(mm().map(|o| o.matched).sum::<u64>(), 96);
-    // Three in the MLP of each of 24 layers, under the names of its modules.
+    // The MLP of each of 24 layers has three, under the names of its modules.
     let mlp = mm().find(|o| o.calls == [72, 72]).unwrap();
     assert!(
         mlp.module.ends_with("DecoderLayer/Qwen2MLP/Linear"),
@@ -147,7 +147,7 @@ fn tracelens_rows() {
     for (g, w) in got.iter().zip(&want) {
         assert_eq!(g, w);
     }
-    // The same rows have the same ancestors.
+    // Equal rows have equal ancestors.
     type Group = Vec<(usize, String, i64)>;
     let groups = |rows: Vec<(String, (usize, String, i64))>| -> BTreeSet<(Group, usize)> {
         let mut table: BTreeMap<String, Group> = BTreeMap::new();

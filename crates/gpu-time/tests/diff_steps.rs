@@ -1,4 +1,4 @@
-//! Steps of two made traces compared: per step, whatever the number of steps.
+//! Compares steps of two generated traces: per step, regardless of the number of steps.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -14,7 +14,7 @@ use gpu_time::{GpuWork, Rules, steps};
 use support::{Dice, Maker, Value};
 use trace_model::Trace;
 
-/// One step: its name, how long each of its kernels runs, and the pause of the host after it.
+/// A step: its name, the durations of its kernels, and the pause of the host after it.
 struct Made {
     name: &'static str,
     kernels: Vec<i64>,
@@ -87,7 +87,7 @@ fn the_number_of_steps_does_not_matter() {
             let steps = [n, m][side];
             assert_eq!(total.ns, steps * kernels.iter().sum::<i64>());
         }
-        // The pause after the last step of a trace is not recorded, so that step has no time.
+        // The pause after the last step of a trace is not recorded, so that this step has no time.
         let idle = kind.metric(Metric::Idle);
         assert_eq!((idle[1].mean_ns - idle[0].mean_ns) as i64, pause);
         let wall = kind.metric(Metric::Wall);
@@ -186,7 +186,7 @@ fn the_time_of_a_chosen_step_ends_where_the_next_one_begins() {
         let [x, y] = kind.metric(Metric::Wall);
         assert_eq!((x.count, y.count), (4, 4));
         assert_eq!((y.median_ns - x.median_ns) as i64, more);
-        // The 12 steps of the other kind, of two kernels each.
+        // The 12 steps of the other kind have two kernels each.
         assert_eq!(chosen.left_out, [(24, 12 * 300); 2]);
     }
 }

@@ -1,4 +1,4 @@
-//! Ends of steps, names that are written twice, and idle time that no launch latency explains.
+//! Tests of step ends, repeated names, and idle time that no launch latency explains.
 
 mod support;
 
@@ -54,7 +54,8 @@ fn a_module_that_is_written_twice_in_a_row_is_one() {
     assert_eq!(found.groups[0].name, "Model_0/Layer_3/Layer_4");
 }
 
-/// A kernel that ends at 100, and one that is called at `called` for `call_ns` and starts at `start`.
+/// Builds a kernel that ends at 100, and one launched at `called` for `call_ns` that starts at
+/// `start`.
 fn gap(called: i64, call_ns: i64, start: i64) -> trace_model::Trace {
     let mut maker = Maker::new();
     let id = |n| [("correlation", Value::Int(n))];
@@ -73,7 +74,7 @@ fn gap(called: i64, call_ns: i64, start: i64) -> trace_model::Trace {
 #[test]
 fn long_calls_and_blocked_streams_are_no_launch_latency() {
     let most = PLAUSIBLE_LATENCY_NS;
-    // When it is called, how long the call takes, the start; in call, latency, queued, blocked.
+    // Start of the call, length of the call, start of the work; in call, latency, queued, blocked.
     for (called, call_ns, start, want) in [
         (200, 10, 210 + most, [10, most, 0, 0]),
         (200, 10, 211 + most, [10, 0, 0, most + 1]),

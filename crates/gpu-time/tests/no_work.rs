@@ -1,4 +1,4 @@
-//! The reason why a trace holds no GPU activity, by what it does hold.
+//! Tests of the reason why a trace holds no GPU activity, by its contents.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 

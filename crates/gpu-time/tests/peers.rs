@@ -1,4 +1,4 @@
-//! The rules of the public analysers give their published tables.
+//! Checks that the rules of the public analyzers reproduce their published tables.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -11,7 +11,7 @@ use gpu_time::{GpuTime, GpuWork, KernelOptions, Roles, Rules, account, gpu_time,
 use perfetto_reader::ReadOptions;
 use trace_model::Trace;
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 fn peers() -> PathBuf {
     test_data::reference("peers")
 }
@@ -68,7 +68,7 @@ fn close(got: f64, want: f64, tolerance: f64, what: &str) {
     );
 }
 
-/// Microseconds by which binary64 arithmetic of the tools may be off: 25 where times are
+/// Returns the tolerance for the tools' binary64 arithmetic in microseconds: 25 where times are
 /// microseconds since 1970.
 fn tolerance(trace: &Trace) -> f64 {
     let epoch = trace.span().start.nanos() > 10_000_000_000_000_000;
@@ -85,7 +85,7 @@ const ALL: [&str; 7] = [
     "sampled_rank1",
 ];
 
-/// Where the tables of a trace are, and its rank in them.
+/// Returns the folder with the tables of a trace, and its rank in them.
 fn hta_folder(name: &str) -> (&str, &str) {
     match name {
         "sampled_rank0" => ("sampled_2rank", "0"),
@@ -156,7 +156,7 @@ fn breakdowns_of_hta_with_rounding() {
         let row = &of_rank(&path, rank)[0];
         close(us(time.idle_ns), number(row, "idle_time(us)"), 0.0, name);
         close(us(time.span_ns), number(row, "kernel_time(us)"), 0.0, name);
-        // The tool lets events that end before they start take time away.
+        // In the tool, events that end before they start reduce the time.
         let events = hta::events(&work, true);
         let inverted = events.iter().filter(|e| e.end_ns < e.start_ns).count();
         let lost = us(time.comp_ns) - number(row, "compute_time(us)");

@@ -1,4 +1,4 @@
-//! Small recordings with a known answer.
+//! Tests of small recordings with known answers.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -48,7 +48,7 @@ fn json(events: &[String]) -> String {
     format!("[{}]", events.join(","))
 }
 
-/// Five kernels, four gaps, every cause.
+/// Builds five kernels with four gaps, one for every cause.
 fn gaps() -> Trace {
     read(&json(&[
         call("cudaLaunchKernel", (0.0, 5.0), 1),
@@ -117,7 +117,7 @@ fn the_way_to_the_device_is_divided() {
     let depth = found.depth[0];
     assert_eq!((depth.max, depth.span_ns), (2, 70_000));
     assert!((depth.mean - 41.5 / 70.0).abs() < 1e-12);
-    // Nothing waits in 10..30 and 47..58.
+    // The queue is empty in 10..30 and 47..58.
     assert!((depth.empty_pct - 100.0 * 31.0 / 70.0).abs() < 1e-9);
 }
 
@@ -267,7 +267,7 @@ fn a_trace_without_device_work_has_an_account_of_nothing() {
     assert_eq!(trace.meta().events, 1);
 }
 
-/// The recordings of the demonstration with what was planted in them.
+/// Checks that the recordings of the demonstration hold the planted faults.
 #[test]
 fn the_demonstration_holds_what_was_planted() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/demo");

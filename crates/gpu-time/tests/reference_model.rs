@@ -1,4 +1,5 @@
-//! Every interval computation agrees with a twin that looks at one instant after the other.
+//! Compares every interval computation with a reference model that visits one instant after the
+//! other.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -14,10 +15,10 @@ use perfetto_reader::ReadOptions;
 use proptest::prelude::*;
 use trace_model::{TimeRange, Timestamp, Trace};
 
-/// Instants looked at.
+/// Number of instants visited.
 const WIDTH: usize = 90;
 
-/// One piece of work, in units of time.
+/// A GPU activity, in units of time.
 #[derive(Clone, Debug)]
 struct Work {
     start: usize,
@@ -25,7 +26,7 @@ struct Work {
     category: &'static str,
     name: &'static str,
     stream: u8,
-    /// Start and length of its launch call, and whether the host waits before.
+    /// Start and length of its launch API call, and whether the host waits before it.
     call: Option<(usize, usize)>,
 }
 
@@ -74,7 +75,7 @@ fn some_work() -> impl Strategy<Value = Vec<Work>> {
     prop::collection::vec(one, 0..14)
 }
 
-/// The work as a recording, each unit `unit` nanoseconds.
+/// Returns the activity as a recording, each unit being `unit` nanoseconds.
 fn trace(work: &[Work], unit: usize) -> Trace {
     let us = |units: usize| {
         let ns = units * unit;
@@ -94,7 +95,7 @@ fn trace(work: &[Work], unit: usize) -> Trace {
             w.stream
         );
         if let Some((start, dur)) = w.call {
-            // A thread for each call, so that calls do not nest.
+            // Each call has a thread of its own, so that calls do not nest.
             let _ = write!(
                 text,
                 r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":{},"ts":{},"dur":{},"args":{{"correlation":{id}}}}},"#,
@@ -113,7 +114,7 @@ fn ns(units: usize, unit: usize) -> i64 {
     i64::try_from(units * unit).unwrap()
 }
 
-/// Runs of `false` between the first and last `true`, as start and end.
+/// Returns the runs of `false` between the first and last `true`, as start and end.
 fn holes(bits: &[bool]) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
     let mut last = None;
@@ -128,7 +129,7 @@ fn holes(bits: &[bool]) -> Vec<(usize, usize)> {
     out
 }
 
-/// The account, instant by instant, of what lies in `window`.
+/// Computes the breakdown of `window` instant by instant.
 fn slow(work: &[&Work], unit: usize, window: Option<(usize, usize)>) -> GpuTime {
     let inside = |w: &&&Work| {
         window.is_none_or(|(from, to)| {
@@ -169,7 +170,7 @@ fn slow(work: &[&Work], unit: usize, window: Option<(usize, usize)>) -> GpuTime 
     time.kernel_comp_ns = count(&|t| any(t, &Work::is_kernel_comp));
     time.overlap_ns = count(&|t| any(t, &Work::is_comm) && any(t, &Work::is_kernel_comp));
     let mut bits: Vec<bool> = (from..to).map(|t| any(t, &all)).collect();
-    // Idle at the ends counts too: between work that takes no time, and in windows.
+    // Idle time at the ends counts too: between activities of zero length, and in windows.
     bits.insert(0, true);
     bits.push(true);
     for (a, b) in holes(&bits) {
@@ -266,10 +267,11 @@ proptest! {
             let sum = t.host_wait_ns + t.synchronisation_ns + t.launch_call_ns + t.launch_latency_ns + t.kernel_wait_ns + t.blocked_ns + t.other_ns;
             prop_assert_eq!(sum, t.idle_ns);
 
-            // Instant by instant: which work ends the gap, and where was its call then?
+            // For each instant: the activity that ends the gap, and the state of its call.
             let mut causes = [0_i64; 4];
             for t in (start..end).filter(|t| !busy(*t)) {
-                // The earliest to start after the gap began; of equals the first of the file.
+                // The activity that starts first after the gap began; the first in the file of
+                // equal ones.
                 let ran_dry = (start..=t).rev().find(|s| *s == start || busy(s - 1) || of_scope.iter().any(|w| w.dur == 0 && w.start == *s)).unwrap();
                 let next = of_scope.iter().filter(|w| w.start > t).min_by_key(|w| w.start).unwrap();
                 let at = match next.call {
@@ -349,7 +351,7 @@ proptest! {
         let all: Vec<&Work> = made.iter().collect();
         prop_assume!(ties(&all));
 
-        // Two steps side by side are two windows.
+        // Two adjacent steps are two windows.
         let windows = [(at[0], at[1]), (at[1], at[2])];
         let mut how = Split::default();
         how.steps = Some(windows.map(|w| Step::new("step", range(unit, w))).into());
@@ -395,7 +397,7 @@ proptest! {
             }
         }
 
-        // Steps by launch: the same parts as the account, and every launch in one of them.
+        // Steps by launch: the same parts as the breakdown, and every launch in one of them.
         how.step_rule = StepRule::Launch;
         let (idles, queues) = (idle_parts(&work, &how, 3), launch_parts(&work, &how, 0));
         let accounts = split(&work, &mut roles, work.events(), &how);
@@ -417,7 +419,7 @@ proptest! {
     }
 }
 
-/// Idle instants in `window` by cause: host wait, launch latency, kernel wait, other.
+/// Returns the idle instants in `window` by cause: host wait, launch latency, kernel wait, other.
 fn causes(work: &[&Work], window: (usize, usize)) -> [i64; 4] {
     let mut causes = [0; 4];
     for t in (window.0..window.1).filter(|t| !work.iter().any(|w| w.covers(*t))) {
@@ -439,7 +441,8 @@ fn causes(work: &[&Work], window: (usize, usize)) -> [i64; 4] {
     causes
 }
 
-/// Is it clear which work ends each gap: does no two start together, and does none take no time?
+/// Returns `true` if the activity that ends each gap is unambiguous: no two start together, and none
+/// has zero length.
 fn ties(work: &[&Work]) -> bool {
     let mut starts: Vec<usize> = work.iter().map(|w| w.start).collect();
     starts.sort_unstable();

@@ -1,4 +1,4 @@
-//! Who came first and last to one collective, and how long the others waited.
+//! Arrival order and wait time of one collective.
 
 /// A run on the clock of the first rank, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,33 +11,34 @@ pub struct AlignedRun {
     pub error_ns: i64,
 }
 
-/// The starts of one collective on the ranks that recorded it. Times are nanoseconds.
+/// Starts of one collective on the ranks that recorded it. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Arrivals {
-    /// For each run: how long it ran until the last one started; none if its clock is not known.
+    /// Wait time of each run until the last one started; `None` if its clock is unknown.
     pub wait_ns: Vec<Option<i64>>,
-    /// From the first to the last start.
+    /// Time from the first to the last start.
     pub skew_ns: i64,
-    /// From the first to the last end.
+    /// Time from the first to the last end.
     pub end_skew_ns: i64,
     /// Half the width of the interval around the skew: the errors of the two clocks.
     pub error_ns: i64,
-    /// How much later the last one started than the one before it.
+    /// Delay of the last start behind the one before it.
     pub late_ns: i64,
-    /// Place of the run that started last; none if several did.
+    /// Index of the run that started last; `None` if several did.
     pub last: Option<usize>,
-    /// Place of the run that started first; none if several did.
+    /// Index of the run that started first; `None` if several did.
     pub first: Option<usize>,
-    /// Does one run end before another starts, by more than the clocks' errors? Then the runs are not one collective, or
-    /// a clock is wrong.
+    /// `true` if one run ends before another starts, by more than the clocks' errors. Then the runs
+    /// are not one collective, or a clock is wrong.
     pub contradiction: bool,
-    /// From the last start to the last end.
+    /// Time from the last start to the last end.
     pub transfer_ns: i64,
 }
 
 impl Arrivals {
-    /// Compares `runs`, of which those without a known clock are none. None if fewer than two are known. Cost: a sort.
+    /// Compares `runs`, which are `None` for ranks without a known clock. Returns `None` if fewer
+    /// than two are known. Cost: a sort.
     pub fn of(runs: &[Option<AlignedRun>]) -> Option<Self> {
         let mut known: Vec<(AlignedRun, usize)> = runs
             .iter()
@@ -70,7 +71,7 @@ impl Arrivals {
         })
     }
 
-    /// `true` if the last one was late by more than the errors of the clocks.
+    /// Returns `true` if the last run was late by more than the errors of the clocks.
     pub fn is_late(&self) -> bool {
         !self.contradiction && self.late_ns > self.error_ns
     }

@@ -1,4 +1,4 @@
-//! How the clock of one rank differs from another's, from instants that both saw.
+//! Estimates the difference between the clocks of two ranks from common instants.
 //!
 //! The end of a collective that needs data of every rank happens on all of them at nearly the same
 //! time. The differences of these ends are the offset of the clocks plus noise that is as likely
@@ -9,36 +9,38 @@
 use crate::real::{count, nearest, real};
 use serde::Serialize;
 
-/// The chance that an interval does not cover the truth.
+/// Probability that an interval does not cover the truth.
 const MISS: f64 = 0.0001;
 
 /// A line through differences of clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ClockFit {
-    /// The instant on the rank's own clock for which the offset is stated: the middle of the
-    /// observations. Nanoseconds.
+    /// Instant on the rank's own clock for which the offset is stated: the middle of the
+    /// observations, in nanoseconds.
     pub at_ns: i64,
-    /// How far the clock is ahead of the reference then, in nanoseconds.
+    /// Lead of the clock over the reference at that instant, in nanoseconds.
     pub ahead_ns: i64,
     /// Half the width of the interval around [`ClockFit::ahead_ns`] that covers the truth in 9,999 of
     /// 10,000 cases, in nanoseconds. With fewer than 15 observations it is their whole range.
     pub ahead_error_ns: i64,
-    /// How much faster the clock runs, in nanoseconds per second (parts per billion). Zero when
-    /// the observations do not exclude zero.
+    /// Excess speed of the clock, in nanoseconds per second (parts per billion). Zero if the
+    /// observations do not exclude zero.
     pub drift_ppb: f64,
-    /// Bounds of the drift, of the same confidence; infinite when there are too few observations.
+    /// Lower bound of the drift, with the same confidence; infinite if there are too few
+    /// observations.
     pub drift_low_ppb: f64,
-    /// Upper bound of the drift.
+    /// Upper bound of the drift, with the same confidence; infinite if there are too few
+    /// observations.
     pub drift_high_ppb: f64,
-    /// How many collectives the line goes through.
+    /// Number of collectives to which the line is fitted.
     pub samples: usize,
     /// Median distance of the observations from the line, in nanoseconds.
     pub noise_ns: i64,
 }
 
 impl ClockFit {
-    /// The reference's own clock.
+    /// Returns the fit of the reference's own clock.
     pub fn reference() -> Self {
         Self {
             at_ns: 0,
@@ -52,20 +54,20 @@ impl ClockFit {
         }
     }
 
-    /// How far the clock is ahead of the reference when it shows `own_ns`.
+    /// Returns the lead of the clock over the reference when it shows `own_ns`.
     pub fn ahead_at(&self, own_ns: i64) -> i64 {
         let since = real(own_ns.saturating_sub(self.at_ns));
         self.ahead_ns
             .saturating_add(nearest(since * self.drift_ppb * 1e-9))
     }
 
-    /// The reference's time when the clock shows `own_ns`.
+    /// Returns the reference's time when the clock shows `own_ns`.
     pub fn to_reference(&self, own_ns: i64) -> i64 {
         own_ns.saturating_sub(self.ahead_at(own_ns))
     }
 
-    /// Half the width of the interval around [`ClockFit::to_reference`]: that of the offset, and
-    /// what an error of the drift adds with the distance from the middle.
+    /// Returns half the width of the interval around [`ClockFit::to_reference`]: that of the
+    /// offset, plus the error of the drift, which grows with the distance from the middle.
     pub fn error_at(&self, own_ns: i64) -> i64 {
         if self.samples == 0 {
             return 0;
@@ -81,12 +83,12 @@ impl ClockFit {
     }
 }
 
-/// Fits a line to observations `(own, reference)` of equal instants on two clocks. None without
+/// Fits a line to observations `(own, reference)` of equal instants on two clocks. `None` without
 /// observations. Cost: sorts.
 ///
-/// The slope is the median of those between observations half the series apart; no two of these
-/// share an observation, so that the sign test holds for them exactly. Below 12 observations clocks
-/// count as equally fast.
+/// The slope is the median of the slopes between observations half the series apart; no two of
+/// these share an observation, so that the sign test holds for them exactly. Below 12 observations
+/// clocks count as equally fast.
 pub fn fit(observations: &[(i64, i64)]) -> Option<ClockFit> {
     let mut points: Vec<(i64, i64)> = observations
         .iter()
@@ -94,7 +96,8 @@ pub fn fit(observations: &[(i64, i64)]) -> Option<ClockFit> {
         .collect();
     points.sort_unstable();
     let n = points.len();
-    // Offsets may be as large as the time since 1970; what is left without their middle is small.
+    // Offsets may be as large as the time since 1970; after subtracting their middle they are
+    // small.
     let mut raw: Vec<i64> = points.iter().map(|p| p.1).collect();
     raw.sort_unstable();
     let base = *raw.get(n.checked_sub(1)? / 2)?;
@@ -151,7 +154,7 @@ pub fn fit(observations: &[(i64, i64)]) -> Option<ClockFit> {
 /// `k` it is the range of all.
 fn median_interval(sorted: &[f64]) -> Option<(f64, f64, f64)> {
     let n = sorted.len();
-    // The lower of two middle values, as of the clocks of `nccl-stacks`: one of the observations.
+    // The lower of two middle values, as in the clocks of `nccl-stacks`: one of the observations.
     let middle = *sorted.get(n.checked_sub(1)? / 2)?;
     let k = order_of_bound(n).max(1);
     Some((middle, *sorted.get(k - 1)?, *sorted.get(n - k)?))
@@ -166,7 +169,7 @@ fn order_of_bound(n: usize) -> usize {
     let mut term = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
     let mut sum = 0.0;
     for k in 0..n {
-        // The chance of exactly k heads.
+        // `term` is the probability of exactly k heads.
         sum += term;
         if sum > MISS / 2.0 {
             return k;

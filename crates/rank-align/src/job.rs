@@ -1,11 +1,11 @@
-//! How much of a job is recorded.
+//! Coverage of a job by its recordings.
 
-/// How many ranks a job has, as the recordings state it, and how many of them are recorded.
+/// Number of ranks of a job, as stated by the recordings, and number of recorded ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JobSize {
-    /// The largest number that a recording states.
+    /// Largest number that a recording states.
     world: Option<u32>,
-    /// All recordings state the same.
+    /// `true` if all recordings state the same number.
     is_agreed: bool,
     recorded: usize,
 }
@@ -38,9 +38,11 @@ impl JobSize {
     }
 }
 
-/// Returns `true` if a member of the group may be missing of a collective that `recorded` ranks have, of a group whose `members` or
-/// `group_size` are known or not: its durations may then all include waiting for that member, so that no bandwidth follows from them.
-/// Where nothing is known of the group, one run alone lacks members, and so does any of a part of a job (`is_part`).
+/// Returns `true` if a member of the group may be missing from a collective that `recorded` ranks
+/// have, of a group whose `members` or `group_size` may be unknown. Its durations may then all
+/// include waiting for that member, so that no bandwidth can be derived. If nothing is known of the
+/// group, a single run lacks members, and so does any collective of a partly recorded job
+/// (`is_part`).
 pub fn may_lack_members(
     recorded: usize,
     members: Option<usize>,

@@ -1,4 +1,4 @@
-//! Which collective kernels of different ranks are one collective.
+//! Matches the collective kernels of different ranks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,37 +16,37 @@ use crate::sequence::{Beat, Token, align};
 pub struct RankRun<'a> {
     /// Name of the kernel.
     pub kernel: &'a str,
-    /// What is known of the collective.
+    /// The collective, as far as it is known.
     pub what: Option<&'a Collective>,
     /// Sequence number within the group.
     pub seq: Option<i64>,
-    /// Device it ran on.
+    /// Device on which it ran.
     pub device: DeviceId,
-    /// Stream it ran on.
+    /// Stream on which it ran.
     pub stream: StreamId,
-    /// The implementation of the kernel.
+    /// Library of the kernel.
     pub library: CommLibrary,
     /// End on the clock of the rank, in nanoseconds, base time included.
     pub end_ns: i64,
 }
 
-/// Collectives that only wait for each other within it.
+/// Key of a group: collectives that only wait for each other within it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[non_exhaustive]
 pub struct GroupKey {
-    /// Name of the process group; none where no rank knows it.
+    /// Name of the process group; `None` if no rank knows it.
     pub name: Option<String>,
     /// Its members as the producer wrote them.
     pub ranks: Option<String>,
-    /// The library, where the name is not known.
+    /// Library, if the name is unknown.
     pub library: Option<CommLibrary>,
-    /// The stream, where the name is not known and every rank runs the library on the same streams:
-    /// a communicator has a stream of its own.
+    /// Stream, if the name is unknown and every rank runs the library on the same streams: a
+    /// communicator has a stream of its own.
     pub stream: Option<StreamId>,
 }
 
 impl GroupKey {
-    /// How the group is called in reports.
+    /// Returns the label of the group in reports.
     pub fn label(&self) -> String {
         match (&self.name, self.library, self.stream) {
             (Some(name), ..) => name.clone(),
@@ -58,7 +58,7 @@ impl GroupKey {
         }
     }
 
-    /// The members, if they are known.
+    /// Returns the members, if known.
     pub fn members(&self) -> Option<Vec<u32>> {
         let text = self.ranks.as_deref()?;
         let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
@@ -66,40 +66,41 @@ impl GroupKey {
     }
 }
 
-/// A group and the ranks seen in it.
+/// A group with the ranks found in it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Group {
-    /// What tells it apart.
+    /// Key of the group.
     pub key: GroupKey,
-    /// Places of the ranks with runs in it, ascending.
+    /// Indices of the ranks with runs in it, ascending.
     pub members: Vec<usize>,
     /// Ranks whose runs could be aligned in more than one way.
     pub ambiguous: Vec<usize>,
 }
 
-/// One collective: its kernels on the ranks that recorded it.
+/// A collective: its kernels on the ranks that recorded it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Matched {
-    /// Place of its group.
+    /// Index of its group.
     pub group: usize,
-    /// (place of the rank, place of the run in it), ascending.
+    /// Pairs (index of the rank, index of the run in it), ascending.
     pub runs: Vec<(usize, usize)>,
 }
 
-/// How the collectives of several ranks belong together.
+/// Matched collectives of several ranks.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Matching {
     /// The groups in ascending order of their keys.
     pub groups: Vec<Group>,
-    /// The collectives, those of one group side by side in ascending time; also those that only
-    /// one rank recorded.
+    /// Collectives, those of one group adjacent and in ascending time; includes those that only one
+    /// rank recorded.
     pub collectives: Vec<Matched>,
 }
 
-/// Which collectives end at the same time on all ranks: every rank needs data of every other.
+/// Returns `true` for collectives that end at the same time on all ranks: every rank needs data of
+/// every other.
 pub fn is_synchronising(op: Option<CollectiveOp>) -> bool {
     matches!(
         op,
@@ -113,7 +114,7 @@ pub fn is_synchronising(op: Option<CollectiveOp>) -> bool {
     )
 }
 
-/// The group of a run by what it says itself.
+/// Returns the group that a run itself states.
 fn stated(what: Option<&Collective>) -> Option<GroupKey> {
     let what = what?;
     Some(GroupKey {
@@ -124,7 +125,7 @@ fn stated(what: Option<&Collective>) -> Option<GroupKey> {
     })
 }
 
-/// The group of each run. A communicator has a stream of its own, so runs without metadata
+/// Returns the group of each run. A communicator has a stream of its own, so runs without metadata
 /// (recorded without their launch) belong to the group of their stream if all others of the same
 /// library there agree.
 fn groups_of(runs: &[RankRun<'_>]) -> Vec<GroupKey> {
@@ -161,10 +162,10 @@ fn groups_of(runs: &[RankRun<'_>]) -> Vec<GroupKey> {
         .collect()
 }
 
-/// Tells groups without a name apart by their streams, if all ranks have the same ones: two
-/// communicators that interleave differently on each rank would else be one sequence.
+/// Separates groups without a name by their streams, if all ranks have the same ones: otherwise two
+/// communicators that interleave differently on each rank would form one sequence.
 fn split_by_stream(ranks: &[Vec<RankRun<'_>>], keys: &mut [Vec<GroupKey>]) {
-    // For each unnamed group and rank its places on the device.
+    // Streams on the device for each unnamed group and rank.
     let mut places: BTreeMap<GroupKey, BTreeMap<usize, BTreeSet<(DeviceId, StreamId)>>> =
         BTreeMap::new();
     for (member, (runs, keys)) in ranks.iter().zip(keys.iter()).enumerate() {
@@ -198,7 +199,7 @@ fn split_by_stream(ranks: &[Vec<RankRun<'_>>], keys: &mut [Vec<GroupKey>]) {
     }
 }
 
-/// Numbers of kernel names without templates, the same for all ranks.
+/// Numbers kernel names without templates, the same for all ranks.
 #[derive(Default)]
 struct Stems(HashMap<String, u32, FxBuildHasher>);
 
@@ -216,7 +217,7 @@ fn token(run: &RankRun<'_>, stem: u32) -> Token {
             let place = CollectiveOp::ALL.iter().position(|o| *o == op)?;
             u8::try_from(place).ok()
         }),
-        // Of these each rank may put in as much as it likes.
+        // For these operations each rank may have a different input size.
         elements: what
             .filter(|w| !matches!(w.op, Some(CollectiveOp::AllToAll | CollectiveOp::SendRecv)))
             .and_then(|w| w.elements_in),
@@ -232,7 +233,7 @@ fn token(run: &RankRun<'_>, stem: u32) -> Token {
 /// Cost: for each group and rank n log n in its runs.
 pub fn match_ranks(ranks: &[Vec<RankRun<'_>>]) -> Matching {
     let mut stems = Stems::default();
-    // By group: for each digest the places of its runs.
+    // By group: for each rank the indices of its runs.
     let mut by_group: BTreeMap<GroupKey, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
     let mut keys: Vec<Vec<GroupKey>> = ranks.iter().map(|runs| groups_of(runs)).collect();
     split_by_stream(ranks, &mut keys);
@@ -264,7 +265,7 @@ pub fn match_ranks(ranks: &[Vec<RankRun<'_>>]) -> Matching {
     out
 }
 
-/// The ends of runs, ascending, with their places.
+/// Returns the ends of runs, ascending, with their indices.
 fn beats(runs: &[RankRun<'_>], places: &[usize], stems: &mut Stems) -> Vec<(usize, Beat)> {
     let mut seen: HashMap<(i64, Option<u8>), u32, FxBuildHasher> = HashMap::default();
     let mut list: Vec<(usize, Beat)> = places
@@ -291,12 +292,12 @@ fn beats(runs: &[RankRun<'_>], places: &[usize], stems: &mut Stems) -> Vec<(usiz
 }
 
 struct Column {
-    /// The end on the clock of the first rank.
+    /// End on the clock of the first rank.
     beat: Beat,
     runs: Vec<(usize, usize)>,
 }
 
-/// Aligns one rank after the other with all before it, those with most runs first; what has no
+/// Aligns one rank after the other with all before it, those with most runs first; a run without a
 /// partner becomes a collective of its own, at its time on the first rank's clock.
 fn progressive(lists: &[(usize, Vec<(usize, Beat)>)]) -> (Vec<Vec<(usize, usize)>>, Vec<usize>) {
     let mut order: Vec<usize> = (0..lists.len()).collect();
@@ -307,7 +308,8 @@ fn progressive(lists: &[(usize, Vec<(usize, Beat)>)]) -> (Vec<Vec<(usize, usize)
         )
     });
     let mut columns: Vec<Column> = Vec::new();
-    // Of ranks that share nothing with the others: nobody knows where on their clock these are.
+    // Collectives of ranks that share nothing with the others: their place on the common clock is
+    // unknown.
     let mut apart: Vec<Column> = Vec::new();
     let mut ambiguous = Vec::new();
     for at in order {
@@ -326,7 +328,7 @@ fn progressive(lists: &[(usize, Vec<(usize, Beat)>)]) -> (Vec<Vec<(usize, usize)
                 *slot = Some(*i);
             }
         }
-        // Offsets of pairs, to put what has no partner on the first rank's clock.
+        // Offsets of pairs, to convert runs without a partner to the first rank's clock.
         let offsets: Vec<(usize, i64)> = found
             .pairs
             .iter()

@@ -1,23 +1,25 @@
-//! Aligning the collectives of one rank with those of others when pieces are missing at the
-//! beginning, in the middle and at the end, and clocks differ by any amount.
+//! Aligns the collectives of one rank with those of others if pieces are missing at the beginning,
+//! in the middle and at the end, and clocks differ by any amount.
 //!
-//! The only thing that two recordings of the same collectives surely share is the rhythm: the
-//! times between ends. A few ends of the rank are compared with all ends of the others; the offset
-//! that most pairs agree on is a candidate, and from a pair that has it the match grows in both
-//! directions, following the drift of the clocks.
+//! Two recordings of the same collectives are certain to share only their rhythm: the times between
+//! ends. A few ends of the rank are compared with all ends of the others; the offset on which most
+//! pairs agree is a candidate, and from a pair with this offset the match grows in both directions,
+//! following the drift of the clocks.
 
 use crate::real::{count, median, real};
 
-/// What must agree for two runs to be one collective; unknown parts agree with everything.
+/// Properties that must agree for two runs to be one collective; unknown ones agree with
+/// everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Token {
     /// Operation, by number.
     pub(crate) op: Option<u8>,
-    /// Elements that go in.
+    /// Number of input elements.
     pub(crate) elements: Option<u64>,
-    /// Sequence number and how often it occurred before.
+    /// Sequence number and the number of its earlier occurrences.
     pub(crate) seq: Option<(i64, u32)>,
-    /// Kernel name without templates, by number; only looked at when neither side knows more.
+    /// Kernel name without templates, by number; compared only if neither side has more
+    /// information.
     pub(crate) stem: u32,
 }
 
@@ -43,36 +45,36 @@ pub(crate) struct Beat {
     pub(crate) token: Token,
 }
 
-/// Pairs of places (in the first list, in the second), ascending in the second.
+/// Pairs of indices (in the first list, in the second), ascending in the second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matching {
     pub(crate) pairs: Vec<(usize, usize)>,
-    /// Was another alignment nearly as good?
+    /// `true` if another alignment was nearly as good.
     pub(crate) ambiguous: bool,
 }
 
-/// Ends, spread over the second list, that are compared with all of the first.
+/// Number of ends, spread over the second list, that are compared with all of the first.
 const PROBES: usize = 32;
-/// Ends side by side that are compared with all of the first, at three places.
+/// Number of adjacent ends that are compared with all of the first, at three places.
 const BLOCK: usize = 20;
-/// Offsets that are tried for each set of ends.
+/// Number of offsets that are tried for each set of ends.
 const CANDIDATES: usize = 4;
-/// Votes of ends that are spread: within this many nanoseconds, and a part in 10,000 of the span
-/// more for clocks that run at different speed, they are for one offset.
+/// Tolerance of votes of spread ends, in nanoseconds: within it, plus a 10,000th of the span for
+/// clocks of different speed, they count for one offset.
 const WIDE: i64 = 50_000;
-/// Votes of ends side by side.
+/// Tolerance of votes of adjacent ends, in nanoseconds.
 const NARROW: i64 = 2_000;
-/// Votes for candidates that only the noise of the ends tells apart.
+/// Tolerance of votes for candidates that only the noise of the ends distinguishes, in nanoseconds.
 const FINE: i64 = 200;
-/// Ends of one collective differ by this much at least: timestamps are no finer.
+/// Minimum difference of the ends of one collective, in nanoseconds: timestamps are no finer.
 const FINEST: i64 = 100;
 /// Cost of an end without a partner between two pairs, as a negative logarithm of a likelihood.
 const LOST: f64 = 8.0;
-/// A join that costs so much more than another one is refuted: a likelihood ratio of a million.
+/// Excess cost that refutes a join against another one: a likelihood ratio of a million.
 const CERTAIN: f64 = 14.0;
-/// Steps that all shifts by a whole number of ends may take together.
+/// Maximum number of steps for all shifts by a whole number of ends together.
 const SHIFT_STEPS: usize = 60_000;
-/// Ends that differ by more than this, after the clocks, are not one.
+/// Maximum difference of the ends of one collective after clock alignment, in nanoseconds.
 const FARTHEST: i64 = 5_000_000;
 
 /// Aligns `b` with `a`, both in ascending time. Numbered runs are joined by their numbers, the
@@ -99,12 +101,13 @@ pub(crate) fn align(a: &[Beat], b: &[Beat]) -> Matching {
     choose(a, b, tried)
 }
 
-/// Takes of several joins the one that pairs most ends, apart from those that are refuted by another one
-/// ([`Join::refutes`]); of equally many the one with the smallest offset. Whether clocks nearly agree does not count
-/// otherwise: among joins that differ by whole periods one is always near zero.
+/// Selects the join that pairs most ends, except joins that another one refutes
+/// ([`Join::refutes`]); of equally large ones the one with the smallest offset. Near agreement of
+/// the clocks does not count otherwise: among joins that differ by whole periods one is always near
+/// zero.
 fn choose(a: &[Beat], b: &[Beat], mut tried: Vec<Vec<(usize, usize)>>) -> Matching {
     let most = tried.iter().map(Vec::len).max().unwrap_or(0);
-    // Less than that is too little overlap to compare residuals over.
+    // Smaller joins overlap too little to compare residuals.
     tried.retain(|pairs| pairs.len() * 10 >= most * 3);
     let steps = |pairs: &[(usize, usize)]| -> Vec<i64> {
         let offsets: Vec<i64> = pairs.iter().map(|p| offset(a, b, *p)).collect();
@@ -137,14 +140,14 @@ fn choose(a: &[Beat], b: &[Beat], mut tried: Vec<Vec<(usize, usize)>>) -> Matchi
     }
 }
 
-/// A join with what speaks against it.
+/// A join with its costs.
 struct Join {
     pairs: Vec<(usize, usize)>,
-    /// Places in the second list from the first pair to the last.
+    /// Indices in the second list from the first pair to the last.
     range: std::ops::Range<usize>,
-    /// Sums of costs before each place of `range`, and before its end: the negative logarithm of a Cauchy density for
-    /// each change of the offset between neighbouring pairs, which a few large ones do not dominate, and [`LOST`] for
-    /// what is left without a partner.
+    /// Sums of costs before each index of `range`, and before its end: the negative logarithm of a
+    /// Cauchy density for each change of the offset between neighbouring pairs, which a few large
+    /// ones do not dominate, and [`LOST`] for each end without a partner.
     costs: Vec<f64>,
 }
 
@@ -179,11 +182,12 @@ impl Join {
             let at = j.saturating_sub(self.range.start);
             self.costs.get(at).copied().unwrap_or(0.0)
         };
-        // The first place has no step within the range.
+        // The first index has no step within the range.
         before(range.end) - before(range.start + 1)
     }
 
-    /// `true` if `other` costs so much more over the ends that both join that chance does not explain it.
+    /// Returns `true` if this join costs so much less than `other` over the ends that both join
+    /// that chance does not explain it.
     fn refutes(&self, other: &Self) -> bool {
         let common = self.range.start.max(other.range.start)..self.range.end.min(other.range.end);
         common.len() > 2 && other.cost(&common) - self.cost(&common) > CERTAIN
@@ -197,7 +201,7 @@ fn offset(a: &[Beat], b: &[Beat], (i, j): (usize, usize)) -> i64 {
     }
 }
 
-/// Pairs with equal sequence numbers.
+/// Returns the pairs with equal sequence numbers.
 fn numbered(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
     let mut by_number: Vec<((i64, u32), usize)> = a
         .iter()
@@ -218,7 +222,7 @@ fn numbered(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Pairs that agree with many others on the offset of the clocks, each once.
+/// Returns the pairs that agree with many others on the offset of the clocks, each once.
 fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
     let mut out: Vec<(usize, usize)> = Vec::new();
     let mut add = |seed: (usize, usize)| {
@@ -226,14 +230,14 @@ fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
             out.push(seed);
         }
     };
-    // Side by side: clocks cannot have drifted, so that equal offsets are really equal.
+    // Adjacent ends: clocks cannot have drifted, so that equal offsets are really equal.
     for quarter in 1..4 {
         let from = (b.len() * quarter / 4).saturating_sub(BLOCK / 2);
         let votes = votes(a, b, from..(from + BLOCK).min(b.len()));
         popular(&votes, NARROW).for_each(&mut add);
         popular(&votes, FINE).for_each(&mut add);
     }
-    // Spread: a rhythm that repeats may differ elsewhere.
+    // Spread ends: a repeating rhythm may differ elsewhere.
     let step = b.len().div_ceil(PROBES);
     let votes = votes(a, b, (step / 2..b.len()).step_by(step));
     let span = |l: &[Beat]| match (l.first(), l.last()) {
@@ -241,7 +245,8 @@ fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
         _ => 0,
     };
     popular(&votes, WIDE + span(a).min(span(b)) / 10_000).for_each(&mut add);
-    // What the clocks say themselves, and the same number from the beginning and from the end.
+    // The offset of the clocks themselves, and equal indices counted from the beginning and from
+    // the end.
     if let Some(near) = votes.iter().min_by_key(|v| v.0.saturating_abs()) {
         add((near.1, near.2));
     }
@@ -250,7 +255,8 @@ fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
         (shortest / 2, shortest / 2),
         (a.len() - 1 - shortest / 2, b.len() - 1 - shortest / 2),
     ];
-    // And all shifts from there, as far as time allows: a regular job gives each of them as many votes.
+    // All shifts from there, as far as time allows: in a regular job each of them gets equally many
+    // votes.
     let shifts = (SHIFT_STEPS / b.len()).min(a.len() + b.len()) / 4;
     for shift in 0..=shifts {
         for (i, j) in same_place {
@@ -258,7 +264,7 @@ fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
                 (i.checked_sub(shift), Some(j)),
                 (Some(i), j.checked_sub(shift)),
             ] {
-                // The nearest place from which both go on alike.
+                // The nearest index from which both continue alike.
                 let agreeing = i.zip(j).and_then(|(i, j)| {
                     (0..8).map(|k| (i + k, j + k)).find(|(i, j)| {
                         let both = a.get(*i).zip(b.get(*j));
@@ -272,7 +278,7 @@ fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
     out
 }
 
-/// The offsets of some ends of `b` to all of `a`, ascending, with the places.
+/// Returns the offsets of some ends of `b` to all of `a`, ascending, with the indices.
 fn votes(a: &[Beat], b: &[Beat], probes: impl Iterator<Item = usize>) -> Vec<(i64, usize, usize)> {
     let mut votes: Vec<(i64, usize, usize)> = Vec::new();
     for j in probes {
@@ -287,7 +293,7 @@ fn votes(a: &[Beat], b: &[Beat], probes: impl Iterator<Item = usize>) -> Vec<(i6
     votes
 }
 
-/// A pair for each of the offsets with most votes within `width`, most votes first.
+/// Returns a pair for each of the offsets with most votes within `width`, most votes first.
 fn popular(votes: &[(i64, usize, usize)], width: i64) -> impl Iterator<Item = (usize, usize)> {
     // Windows of offsets as (votes, first, last).
     let mut windows: Vec<(usize, usize, usize)> = Vec::with_capacity(votes.len());
@@ -316,7 +322,7 @@ fn popular(votes: &[(i64, usize, usize)], width: i64) -> impl Iterator<Item = (u
     pairs.into_iter()
 }
 
-/// Extends a match from pairs that are certain, ascending in the second place.
+/// Extends a match from certain pairs, ascending in the second index.
 fn grow(a: &[Beat], b: &[Beat], certain: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut partner: Vec<Option<usize>> = vec![None; b.len()];
     let mut used = vec![false; a.len()];
@@ -362,8 +368,8 @@ fn remember(recent: &mut Vec<i64>, offset: i64) {
     recent.push(offset);
 }
 
-/// The place in `a` whose end is nearest to that of `b[j]`, if the two are nearer than half the way
-/// to any neighbour that could be meant instead.
+/// Returns the index in `a` whose end is nearest to that of `b[j]`, if the two are nearer than half
+/// the distance to any other candidate.
 fn nearest_in(a: &[Beat], b: &[Beat], j: usize, ahead: i64, used: &[bool]) -> Option<usize> {
     let mine = b.get(j)?;
     let target = mine.end_ns.saturating_sub(ahead);
@@ -391,7 +397,7 @@ fn nearest_in(a: &[Beat], b: &[Beat], j: usize, ahead: i64, used: &[bool]) -> Op
 mod tests {
     use super::*;
 
-    /// Ends at irregular times: a linear congruential generator.
+    /// Generates ends at irregular times with a linear congruential generator.
     fn beats(n: usize, seed: u64) -> Vec<Beat> {
         let mut state = seed;
         let mut at = 0_i64;

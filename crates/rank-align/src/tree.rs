@@ -1,4 +1,4 @@
-//! The clocks of all ranks against that of the first one.
+//! Aligns the clocks of all ranks with that of the first one.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::arrivals::AlignedRun;
 use crate::clock::{ClockFit, fit};
 use crate::matching::{Matched, RankRun, is_synchronising};
 
-/// One rank's clock: the fit, and the rank it was compared with.
+/// Clock of one rank: the fit, and the rank with which it was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankClock {
     /// Its clock against that of the first rank.
     pub fit: ClockFit,
-    /// Place of the rank it was compared with, which is itself aligned with the first; its errors
-    /// are part of this one's.
+    /// Index of the rank with which it was compared, which is itself aligned with the first; the
+    /// errors of that rank are included.
     pub via: usize,
 }
 
 impl RankClock {
-    /// A run of this rank on the first rank's clock.
+    /// Converts a run of this rank to the first rank's clock.
     pub fn align(&self, start_ns: i64, end_ns: i64) -> AlignedRun {
         AlignedRun {
             start_ns: self.fit.to_reference(start_ns),
@@ -31,18 +31,18 @@ impl RankClock {
     }
 }
 
-/// The operation of a collective, as the first of its runs that knows it has it.
+/// Returns the operation of a collective, from the first of its runs that knows it.
 fn op_of(ranks: &[Vec<RankRun<'_>>], matched: &Matched) -> Option<CollectiveOp> {
     let mut runs = matched.runs.iter();
     runs.find_map(|(member, place)| ranks.get(*member)?.get(*place)?.what?.op)
 }
 
-/// So many shared collectives are enough: a shorter way to the first rank is then worth more than
-/// further ones.
+/// Number of shared collectives that suffices: beyond it, a shorter path to the first rank is worth
+/// more than further ones.
 const ENOUGH: usize = 30;
 
-/// Aligns clocks along a tree: the first rank is the root; next comes a rank that shares enough
-/// collectives with one that is aligned already, as near to the root as possible, else the one that
+/// Aligns clocks along a tree: the first rank is the root; the next one is a rank that shares
+/// enough collectives with an aligned rank, as near to the root as possible, else the one that
 /// shares most.
 ///
 /// Cost: n log n in the number of collectives, for each rank.
@@ -55,7 +55,7 @@ pub fn clocks(ranks: &[Vec<RankRun<'_>>], collectives: &[Matched]) -> Vec<Option
         fit: ClockFit::reference(),
         via: 0,
     });
-    // Ends of synchronising collectives, by pair of ranks.
+    // Ends of synchronizing collectives, by pair of ranks.
     let ends: Vec<Vec<(usize, i64)>> = collectives
         .iter()
         .filter(|m| m.runs.len() > 1 && is_synchronising(op_of(ranks, m)))
@@ -105,7 +105,7 @@ pub fn clocks(ranks: &[Vec<RankRun<'_>>], collectives: &[Matched]) -> Vec<Option
             continue;
         };
         if from != 0 {
-            // Observed against an estimate: its errors add.
+            // Observed against an estimate: the errors add.
             fit.ahead_error_ns = fit
                 .ahead_error_ns
                 .saturating_add(parent.fit.error_at(fit.at_ns));

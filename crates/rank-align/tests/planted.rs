@@ -1,5 +1,5 @@
-//! Random jobs with planted clocks, jitter, stragglers and lost ends: the join and the clocks are the planted ones, or the
-//! doubt is reported.
+//! Tests random jobs with planted clocks, jitter, stragglers and lost ends: join and clocks are the
+//! planted ones, or the doubt is reported.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use trace_model::kernel::CommLibrary;
 use trace_model::kernel::collective::{Collective, CollectiveOp};
 use trace_model::{DeviceId, StreamId};
 
-/// One rank: how far its clock is ahead, and how many of its first and last collectives are lost.
+/// A rank: the lead of its clock, and how many of its first and last collectives are lost.
 #[derive(Clone, Debug)]
 struct Member {
     ahead: i64,
@@ -23,7 +23,7 @@ struct Member {
 #[derive(Clone, Debug)]
 struct Job {
     members: Vec<Member>,
-    /// For each collective: when the fastest rank comes, and how much later each rank is.
+    /// For each collective: arrival of the fastest rank, and the delay of each rank.
     starts: Vec<(i64, Vec<i64>)>,
     /// Difference of the ends between ranks.
     end_noise: Vec<Vec<i64>>,
@@ -31,7 +31,7 @@ struct Job {
 
 const TRANSFER: i64 = 25_000;
 
-/// Regular jobs: the same period throughout, up to the jitter.
+/// Generates regular jobs: the same period throughout, up to the jitter.
 fn job(jitter: i64, noise: i64, lost: usize) -> impl Strategy<Value = Job> {
     (2_usize..9, 40_usize..120).prop_flat_map(move |(ranks, n)| {
         let member =
@@ -43,7 +43,7 @@ fn job(jitter: i64, noise: i64, lost: usize) -> impl Strategy<Value = Job> {
         let jitters = prop::collection::vec(prop::collection::vec(0..=jitter, ranks), n);
         let noises = prop::collection::vec(prop::collection::vec(0..=noise, ranks), n);
         let period = 150_000_i64..900_000;
-        // Who is a straggler, every how many collectives, and by how much.
+        // Index of the straggler, its period in collectives, and its delay.
         let straggler = (0..ranks, 3_usize..9, 50_000_i64..400_000);
         (members, jitters, noises, period, straggler).prop_map(
             |(mut members, jitters, end_noise, period, who)| {
@@ -68,7 +68,8 @@ fn job(jitter: i64, noise: i64, lost: usize) -> impl Strategy<Value = Job> {
     })
 }
 
-/// Start and end of each collective of a rank on its own clock, with the number of the collective.
+/// Returns start and end of each collective of a rank on its own clock, with the number of the
+/// collective.
 fn recorded(job: &Job, rank: usize) -> Vec<(usize, i64, i64)> {
     let member = &job.members[rank];
     let kept = member.lost.0..job.starts.len() - member.lost.1;
@@ -84,9 +85,10 @@ fn recorded(job: &Job, rank: usize) -> Vec<(usize, i64, i64)> {
 struct Found {
     /// Largest error of a clock, in nanoseconds.
     clock_error: i64,
-    /// Joins of different collectives, and collectives of all ranks that are not joined.
+    /// Number of joins of different collectives, and of collectives of all ranks that are not
+    /// joined.
     wrong: usize,
-    /// Waiting, found and planted.
+    /// Wait time, found and planted.
     waits: (i64, i64),
     ambiguous: bool,
 }
@@ -160,7 +162,7 @@ fn check(job: &Job) -> Found {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Nothing is lost: the join of most collectives is the right one, however regular the job.
+    /// Nothing is lost: the join of most collectives is correct, however regular the job.
     #[test]
     fn whole_captures(job in prop_oneof![job(0, 0, 0), job(1_000, 0, 0), job(20_000, 800, 0), job(120_000, 3_000, 0)]) {
         let found = check(&job);

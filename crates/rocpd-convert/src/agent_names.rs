@@ -2,20 +2,20 @@
 
 use rocpd_db::Agent;
 
-/// How agents are numbered.
+/// Numbering of agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AgentIndex {
-    /// On the machine: `Agent 4`.
+    /// Index on the machine: `Agent 4`.
     Absolute,
-    /// Among those visible to the process: `Agent 1`.
+    /// Index among those visible to the process: `Agent 1`.
     #[default]
     Relative,
-    /// Among those of their type: `GPU 0`.
+    /// Index among those of their type: `GPU 0`.
     TypeRelative,
 }
 
 impl AgentIndex {
-    /// Returns [`Self::label`] where the index and the type are known.
+    /// Returns [`Self::label`] if the index and the type are known.
     pub(crate) fn exact(self, agent: &Agent) -> Option<String> {
         match self {
             Self::Absolute => agent.absolute_index,
@@ -25,7 +25,7 @@ impl AgentIndex {
         .map(|_| self.label(agent))
     }
 
-    /// Returns `Agent 4`, `Agent 1` or `GPU 0`; the index is 0 where none is known.
+    /// Returns `Agent 4`, `Agent 1` or `GPU 0`; an unknown index is 0.
     #[must_use]
     pub fn label(self, agent: &Agent) -> String {
         let (label, index) = self.parts(agent);
@@ -38,7 +38,7 @@ impl AgentIndex {
         format!("{label}-{index}")
     }
 
-    /// Returns the word and the index.
+    /// Returns the prefix and the index.
     pub(crate) fn parts(self, agent: &Agent) -> (&str, i64) {
         match self {
             Self::Absolute => ("Agent", agent.absolute_index.unwrap_or(0)),

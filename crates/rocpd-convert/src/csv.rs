@@ -1,4 +1,4 @@
-//! CSV in the two layouts of the reference.
+//! Writes CSV in the two layouts of the reference.
 
 mod agents;
 mod calls;
@@ -17,34 +17,36 @@ use crate::{AgentIndex, Destination, Result};
 /// Files and columns of CSV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// As rocpd2csv wrote them in August 2025: a file for each API, every text in quotes.
+    /// The layout of rocpd2csv in August 2025: a file for each API, every text in quotes.
     Classic,
-    /// As it writes them since: one file for all regions.
+    /// The newer layout: one file for all regions.
     #[default]
     Unified,
 }
 
-/// What CSV files look like.
+/// Options of the CSV files.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct Options {
     /// Files and columns.
     pub layout: Layout,
-    /// How agents are numbered.
+    /// Numbering of agents.
     pub agents: AgentIndex,
-    /// How kernels are called.
+    /// Form of kernel names.
     pub kernels: KernelNames,
-    /// The newer layout with the names of regions as rocpd2csv writes them, and without moments (marks), which it leaves out.
+    /// `true` to write the newer layout with region names as in rocpd2csv, and without instants
+    /// (marks), which it leaves out.
     pub reference_names: bool,
 }
 
-/// Writes the records that a filter leaves as CSV, a file for each kind that has any.
+/// Writes the records that a filter accepts as CSV, a file for each kind that has any.
 ///
-/// Cost: one pass over the records of each kind, in order of time; memory does not follow their number.
+/// Cost: one pass over the records of each kind, in order of time; memory is independent of their
+/// number.
 ///
 /// # Errors
 ///
-/// Databases that cannot be read, files that cannot be written.
+/// Returns an error if a database cannot be read or a file cannot be written.
 pub fn write(set: &RocpdSet, filter: &Filter, options: Options, to: &Destination) -> Result<()> {
     let mut order: Vec<usize> = (0..set.partitions().len()).collect();
     let quotes = match options.layout {
@@ -68,7 +70,7 @@ pub fn write(set: &RocpdSet, filter: &Filter, options: Options, to: &Destination
     }
 }
 
-/// What every sheet needs.
+/// Data that every sheet needs.
 struct Job<'a> {
     set: &'a RocpdSet,
     filter: &'a Filter,
@@ -80,19 +82,19 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// What an agent is called; nothing where that is not known.
+    /// Returns the name of an agent; empty if unknown.
     fn agent(&self, agent: Option<&rocpd_db::Agent>) -> String {
         agent
             .and_then(|agent| self.options.agents.exact(agent))
             .unwrap_or_default()
     }
 
-    /// A file with these columns, separated by blanks.
+    /// Creates a file with these columns, separated by blanks.
     fn sheet(&self, name: &str, columns: &str) -> Result<Sheet> {
         Ok(Sheet::new(self.to.file(name)?, columns, self.quotes))
     }
 
-    /// Gives every record of a kind, in order of time within each process.
+    /// Passes every record of a kind to `take`, in order of time within each process.
     fn each<R: Record<'a>>(&'a self, mut take: impl FnMut(R) -> Result<()>) -> Result<()> {
         for &partition in &self.order {
             for record in self
@@ -105,7 +107,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Whether some database has a column.
+    /// Returns `true` if some database has a column.
     fn has_column(&self, table: &str, column: &str) -> bool {
         self.set.partitions().iter().any(|partition| {
             partition
@@ -115,7 +117,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A count that is a whole number without its point.
+/// Formats a count; whole numbers have no decimal point.
 fn plain(value: f64) -> String {
     let text = report::real_text(value, report::RealFormat::ShortestPoint);
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The folder and the base name that the files of a conversion share.
+/// Folder and base name that the files of a conversion share.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -21,8 +21,9 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Files go to `folder`, made when the first is, under names that begin with `base`, which may itself name folders. None is
-    /// written over one of `inputs`.
+    /// Creates a destination. Files go to `folder`, which is created with the first one, under
+    /// names that begin with `base`, which may contain folders. No file is written over one of
+    /// `inputs`.
     pub fn new<P: AsRef<Path>>(
         folder: impl Into<PathBuf>,
         base: impl Into<String>,
@@ -50,11 +51,13 @@ impl Destination {
         &self.folder
     }
 
-    /// Returns the path of `<base>_<rest>`, or of `<rest>` where the base is empty, and makes its folder.
+    /// Returns the path of `<base>_<rest>`, or of `<rest>` if the base is empty, and creates its
+    /// folder.
     ///
     /// # Errors
     ///
-    /// [`Error::File`] when the folder cannot be made, [`Error::OverInput`] when the file is one of the inputs.
+    /// Returns [`Error::File`] if the folder cannot be created, [`Error::OverInput`] if the file is
+    /// one of the inputs.
     pub fn file(&self, rest: &str) -> Result<PathBuf> {
         self.place(match self.base.is_empty() {
             true => rest.to_owned(),
@@ -62,11 +65,11 @@ impl Destination {
         })
     }
 
-    /// Returns the path of `<base>.<extension>`, and makes its folder.
+    /// Returns the path of `<base>.<extension>`, and creates its folder.
     ///
     /// # Errors
     ///
-    /// As [`Self::file`].
+    /// Returns the errors of [`Self::file`].
     pub fn with_extension(&self, extension: &str) -> Result<PathBuf> {
         self.place(format!("{}.{extension}", self.base))
     }

@@ -3,40 +3,40 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why records could not be converted.
+/// An error of a conversion.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The databases cannot be read, or hold something that is not what the format says.
+    /// A database cannot be read or violates the format.
     #[error(transparent)]
     Database(#[from] rocpd_db::Error),
     /// An option has a value that these recordings or the format do not allow.
     #[error("{option}: {problem}")]
     Option {
-        /// What the option is for.
+        /// Purpose of the option.
         option: &'static str,
-        /// What is wrong with its value.
+        /// Description of the problem.
         problem: String,
     },
     /// An output would be written over one of the databases that are read.
     #[error("{}: it is one of the inputs: choose another name or folder for the output", .0.display())]
     OverInput(PathBuf),
-    /// Something that this crate did not write stands where an output belongs.
+    /// The path of an output is taken by something that this crate did not write.
     #[error("{}: is in the way of the archive and holds {holds}: choose another name for the output", path.display())]
     InTheWay {
-        /// Where it is.
+        /// Path.
         path: PathBuf,
-        /// A file in it that is none of an archive.
+        /// A file in it that does not belong to an archive.
         holds: String,
     },
     /// A file or folder cannot be made, written or put in place.
     #[error("{}: {step}", path.display())]
     File {
-        /// Which one.
+        /// Path.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         step: &'static str,
-        /// Why it failed.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -46,7 +46,7 @@ pub enum Error {
     /// Bytes of an output cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
-    /// What does not fit into memory cannot be kept beside the output.
+    /// Data that do not fit into memory cannot be stored next to the output.
     #[error(transparent)]
     Spill(#[from] spill_sort::Error),
     /// A table cannot be written.
@@ -64,7 +64,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns `true` if a value among the options is to blame: neither the databases nor the outputs.
+    /// Returns `true` if the value of an option is invalid, as opposed to errors of databases and
+    /// outputs.
     #[must_use]
     pub const fn is_option(&self) -> bool {
         matches!(
@@ -73,12 +74,12 @@ impl Error {
         )
     }
 
-    /// Returns `true` if an output, or what waits beside it, is to blame.
+    /// Returns `true` if an output, or a temporary file next to it, cannot be written.
     #[must_use]
     pub const fn is_output(&self) -> bool {
         !self.is_option() && !matches!(self, Self::Database(_))
     }
 }
 
-/// Shorthand.
+/// Result with [`Error`] as the default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Files that appear complete or not at all.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use byte_source::output::AtomicFile;
 
 use crate::Result;
 
-/// A file under construction; errors of writing name it.
+/// A file under construction; write errors name it.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
@@ -22,12 +22,12 @@ impl OutputFile {
         })
     }
 
-    /// A file that is there only if something is written to it.
+    /// Creates a file that exists only if something is written to it.
     pub(crate) fn if_written(path: PathBuf) -> Self {
         Self { path, file: None }
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its path.
     pub(crate) fn finish(self) -> Result<()> {
         match self.file {
             Some(file) => Ok(file.commit()?),
@@ -51,7 +51,7 @@ impl Write for OutputFile {
         self.open()?
             .write(bytes)
             .map_err(|error| match error.kind() {
-                // Callers try again.
+                // Callers retry on this error.
                 io::ErrorKind::Interrupted => error,
                 kind => io::Error::new(kind, format!("{}: {error}", self.path.display())),
             })

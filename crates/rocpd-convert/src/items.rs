@@ -8,7 +8,7 @@ use rocpd_db::{
     Allocation, Copy, Dispatch, Filter, Order, Region, RegionsAndSamples, RocpdSet, Scan,
 };
 
-/// A record, where it is.
+/// A borrowed record.
 #[derive(Debug, Clone, std::marker::Copy)]
 pub(super) enum Item<'r, 'a> {
     Region(&'r Region<'a>),
@@ -17,7 +17,7 @@ pub(super) enum Item<'r, 'a> {
     Allocation(&'r Allocation<'a>),
 }
 
-/// A record that is kept.
+/// An owned record.
 #[derive(Debug, Clone)]
 pub(super) enum Kept<'a> {
     Region(Region<'a>),
@@ -74,7 +74,7 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The record to come, once [`Self::key`] has looked for it.
+    /// Returns the next record, once [`Self::key`] has found it.
     #[inline]
     fn front(&self) -> Option<Item<'_, 'a>> {
         match self {
@@ -85,7 +85,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// When it comes: begin, later ends first.
+    /// Returns the sort key of the next record: begin, later ends first.
     #[inline]
     fn key(&mut self) -> rocpd_db::Result<Option<(i64, Reverse<i64>)>> {
         let ready = match self {
@@ -98,7 +98,7 @@ impl<'a> Source<'a> {
         Ok(times.map(|(start, end)| (start, Reverse(end))))
     }
 
-    /// Goes on behind it.
+    /// Skips the next record.
     #[inline]
     fn skip(&mut self) -> rocpd_db::Result<()> {
         let failed = match self {
@@ -111,16 +111,16 @@ impl<'a> Source<'a> {
     }
 }
 
-/// When the next record of a source comes, and which source it is.
+/// Sort key of the next record of a source, and the index of the source.
 type Next = Reverse<(i64, Reverse<i64>, usize)>;
 
 /// Merges the records of all partitions by begin, later ends first.
 ///
-/// Records are shown where they were decoded: moving them costs as much as decoding them.
+/// Records are borrowed where they were decoded: moving them costs as much as decoding them.
 pub(super) struct Items<'a> {
     sources: Vec<Source<'a>>,
     next: BinaryHeap<Next>,
-    /// The first of `next` was shown.
+    /// `true` if the first of `next` was returned.
     shown: bool,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Items<'a> {
         })
     }
 
-    /// The next record; it is gone when this is called again.
+    /// Returns the next record; it is valid until the next call.
     #[inline]
     pub(super) fn next(&mut self) -> rocpd_db::Result<Option<Item<'_, 'a>>> {
         if self.shown

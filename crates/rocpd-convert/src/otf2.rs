@@ -1,6 +1,7 @@
-//! OTF2 archives, written as the records come.
+//! Writes OTF2 archives in one pass over the records.
 //!
-//! Threads, queues and copies of each process are locations, with a location more for each depth of overlap.
+//! Threads, queues and memcpys of each process are locations, with an additional location for each
+//! depth of overlap.
 
 mod places;
 
@@ -17,33 +18,36 @@ use self::places::{Place, Places};
 use crate::items::{Item, Items};
 use crate::{AgentIndex, Destination, Error, Result};
 
-/// What an archive looks like.
+/// Options of an archive.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// How agents are numbered.
+    /// Numbering of agents.
     pub agents: AgentIndex,
-    /// How kernels are called.
+    /// Form of kernel names.
     pub kernels: KernelNames,
 }
 
-/// What the archive could not hold as it was recorded.
+/// Records that the archive could not represent as recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Records left out since they begin before time 0, which the format does not have.
+    /// Number of records left out since they begin before time 0, which the format cannot
+    /// represent.
     pub before_zero: u64,
-    /// Records that end before they start, which the archive has with length 0.
+    /// Number of records that end before they start, which have length 0 in the archive.
     pub reversed: u64,
 }
 
-/// Writes `<base>_results.otf2`, which is there when everything else of the archive is.
+/// Writes `<base>_results.otf2`, which appears after everything else of the archive.
 ///
-/// Cost: one pass over all records in order of time; memory follows the number of locations and names.
+/// Cost: one pass over all records in order of time; memory is proportional to the number of
+/// locations and names.
 ///
 /// # Errors
 ///
-/// Databases that cannot be read, files that cannot be written, a folder of the archive's name that holds something else.
+/// Returns an error if a database cannot be read, a file cannot be written, or a folder of the
+/// archive's name holds something else.
 pub fn write(
     set: &RocpdSet,
     filter: &Filter,
@@ -81,7 +85,7 @@ pub fn write(
             Item::Copy(r) => (r.start_ns, r.end_ns),
             Item::Allocation(r) => (r.start_ns, r.end_ns),
         };
-        // The format has no times below 0.
+        // The format has no negative times.
         if start < 0 {
             report.before_zero += 1;
             continue;
@@ -112,13 +116,14 @@ pub fn write(
     Ok(report)
 }
 
-/// Names a file or folder in an error.
+/// Adds the path of a file or folder to an error.
 fn failed(path: &Path, step: &'static str) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { path, step, source }
 }
 
-/// A folder of the archive's name is replaced only if it is one of events.
+/// Checks that a folder of the archive's name holds only events and definitions, so that it may be
+/// replaced.
 fn check_replaceable(events: &Path) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(events) else {
         return Ok(());
@@ -215,7 +220,7 @@ fn thread_name(thread: Option<&rocpd_db::Thread>) -> String {
     }
 }
 
-/// What a process is called in the archive.
+/// Returns the name of a process in the archive.
 fn program(process: &Process) -> &str {
     let command = process.command.as_deref().unwrap_or_default();
     command.split_whitespace().next().unwrap_or("process")

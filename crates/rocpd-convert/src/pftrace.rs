@@ -1,4 +1,4 @@
-//! Perfetto traces, written as the records come.
+//! Writes Perfetto traces in one pass over the records.
 
 mod annotations;
 mod by_event;
@@ -29,19 +29,20 @@ use sums::CounterSums;
 
 pub use report::PartReport;
 
-/// What happens to device slices of a track that overlap.
+/// Policy for overlapping device slices of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overlap {
-    /// Each goes on a track where it overlaps with none.
+    /// Places each slice on a track where it overlaps with none.
     #[default]
     Lanes,
-    /// All stay on one track; two that overlap are both cut in the middle of what they share (flag `clipped`), over all parts.
+    /// Keeps all on one track; two that overlap are both cut in the middle of their intersection
+    /// (flag `clipped`), across all parts.
     Split,
-    /// All stay on one track as they are, as nested slices where they nest.
+    /// Keeps all on one track uncut, as nested slices where they nest.
     Raw,
 }
 
-/// What gets a file of its own.
+/// Unit of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SplitBy {
     /// Each process.
@@ -52,59 +53,61 @@ pub enum SplitBy {
     Node,
 }
 
-/// How one recording becomes several files over time.
+/// Splits one recording into several files over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cut {
-    /// It does not.
+    /// Writes one file.
     #[default]
     Whole,
-    /// So many files of equal time.
+    /// Writes this number of files of equal duration.
     Parts(u32),
-    /// A file for each span of this length, ns.
+    /// Writes a file for each interval of this length, in nanoseconds.
     Every(i64),
-    /// A file is closed once it has this many bytes, before compression.
+    /// Closes a file once it has this many bytes, before compression.
     Bytes(u64),
 }
 
-/// Arguments that slices show.
+/// Arguments of slices to write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Shown {
-    /// All of them.
+    /// All arguments.
     #[default]
     All,
-    /// Those with these keys; none where the list is empty.
+    /// The arguments with these keys; none if the list is empty.
     Only(Vec<String>),
 }
 
-/// What a trace looks like.
+/// Options of a trace.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// How agents are numbered.
+    /// Numbering of agents.
     pub agents: AgentIndex,
-    /// How kernels are called.
+    /// Form of kernel names.
     pub kernels: KernelNames,
-    /// Tracks by queue instead of stream.
+    /// `true` for tracks by queue instead of stream.
     pub group_by_queue: bool,
-    /// Arguments that slices show.
+    /// Arguments of slices to write.
     pub shown: Shown,
-    /// Show the arguments of calls (`args.NAME`), too.
+    /// `true` to write the arguments of calls (`args.NAME`) too.
     pub call_args: bool,
-    /// Show those of events of the kernel driver (KFD), also without [`Self::call_args`] where all arguments are shown.
+    /// `true` to write the arguments of kernel driver events (KFD), even without
+    /// [`Self::call_args`] if all arguments are written.
     pub kfd_args: bool,
-    /// Show counters in the slices of their kernels whatever [`Self::shown`] and [`Self::counters`] say.
+    /// `true` to write counters in the slices of their kernels, regardless of [`Self::shown`] and
+    /// [`Self::counters`].
     pub counters_in_slices: bool,
-    /// Draw arrows from calls to what they launched.
+    /// `true` to write flow arrows from calls to the activity that they launched.
     pub flows: bool,
-    /// Write counters.
+    /// `true` to write counters.
     pub counters: bool,
-    /// What happens to device slices that overlap.
+    /// Policy for overlapping device slices.
     pub overlap: Overlap,
-    /// Pack files with gzip.
+    /// `true` to compress files with gzip.
     pub gzip: bool,
-    /// Several files over time.
+    /// Split into several files over time.
     pub cut: Cut,
-    /// Several files by what was recorded.
+    /// Split into several files by process, rank or node.
     pub split_by: Option<SplitBy>,
 }
 
@@ -134,7 +137,7 @@ impl Options {
     }
 }
 
-/// The files that were written.
+/// Report on the written files.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -143,7 +146,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the number of records left out since they begin before time 0, which the format does not have.
+    /// Returns the number of records left out since they begin before time 0, which the format
+    /// cannot represent.
     #[must_use]
     pub fn before_zero(&self) -> u64 {
         self.parts.iter().map(|part| part.before_zero).sum()
@@ -156,22 +160,24 @@ impl Report {
     }
 }
 
-/// Writes `<base>_results.pftrace`; with [`Options::cut`] or [`Options::split_by`] several files and a manifest,
-/// `<base>_manifest.json`, that says what each holds.
+/// Writes `<base>_results.pftrace`; with [`Options::cut`] or [`Options::split_by`] several files
+/// and a manifest, `<base>_manifest.json`, that describes each.
 ///
-/// Cost: one pass over all records in order of time. Memory follows the names, tracks and records that last; what else is too
-/// much for memory waits in files without a name in the folder of the output.
+/// Cost: one pass over all records in order of time. Memory is proportional to the names, tracks
+/// and open records; other data that exceed memory are stored in unnamed files in the folder of the
+/// output.
 ///
 /// # Errors
 ///
-/// Databases that cannot be read, files that cannot be written, cuts that would make more than 100,000 files.
+/// Returns an error if a database cannot be read, a file cannot be written, or cuts would make more
+/// than 100,000 files.
 pub fn write(
     set: &RocpdSet,
     filter: &Filter,
     options: &Options,
     to: &Destination,
 ) -> Result<Report> {
-    // What is too much for memory waits where the traces go, which has room for more.
+    // Data that exceed memory are stored in the folder of the traces, which has room for more.
     let folder = to.file("results.pftrace")?;
     let folder = folder.parent().unwrap_or(&folder);
     let job = Job {
@@ -198,7 +204,7 @@ pub fn write(
     Ok(Report { parts })
 }
 
-/// The files by what they hold: everything, or a process or node each.
+/// Returns the files by content: a single one, or one for each process, rank or node.
 fn groups(set: &RocpdSet, filter: &Filter, by: Option<SplitBy>) -> Vec<(Option<String>, Filter)> {
     let Some(by) = by else {
         return vec![(None, filter.clone())];
@@ -282,7 +288,7 @@ fn one_group<'a>(
             if !due {
                 break;
             }
-            // A part that is full ends where this record begins; one of a span of time at its end.
+            // A full part ends where this record begins; a part of a time interval at its end.
             window += 1;
             let bounds = cuts.bounds(window);
             let at = bounds.0.unwrap_or(item.start_ns());
@@ -313,7 +319,7 @@ fn one_group<'a>(
 
 fn close(done: part::Done<'_, TraceFile>, split: bool, parts: &mut Vec<PartReport>) -> Result<()> {
     if done.report.events == 0 && (split || !parts.is_empty()) {
-        // An empty span of time needs no file.
+        // An empty interval needs no file.
         return Ok(());
     }
     let mut report = done.report;

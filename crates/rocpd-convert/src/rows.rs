@@ -35,14 +35,16 @@ impl Format {
     }
 }
 
-/// Writes a table for each kind of record that a filter leaves some of: `<base>_kernels.parquet` and the like.
+/// Writes a table for each kind of record that a filter accepts any of: `<base>_kernels.parquet`
+/// and the like.
 ///
-/// Columns and units are those of [`rocpd_db::TableKind`]; the metadata of Parquet and Arrow files map each guid to its host,
-/// process id and rank. Cost: one pass over the records of each kind; memory does not follow their number.
+/// Columns and units are those of [`rocpd_db::TableKind`]; the metadata of Parquet and Arrow files
+/// map each guid to its host, process id and rank. Cost: one pass over the records of each kind;
+/// memory is independent of their number.
 ///
 /// # Errors
 ///
-/// Databases that cannot be read, files that cannot be written.
+/// Returns an error if a database cannot be read or a file cannot be written.
 pub fn write(
     set: &RocpdSet,
     filter: &Filter,
@@ -65,10 +67,11 @@ pub fn write(
     Ok(())
 }
 
-/// Rows of a batch of Arrow.
+/// Rows of an Arrow batch.
 const BATCH_ROWS: usize = 65_536;
 
-/// Writes an Arrow file, which is there only if it has rows. Of dictionaries each batch adds what is new.
+/// Writes an Arrow file, which is created only if it has rows. Each batch adds its new entries to
+/// the dictionaries.
 fn arrow(batches: ArrowScan<'_>, path: &Path, processes: &str) -> Result<()> {
     let metadata = HashMap::from([(PROCESSES.to_owned(), processes.to_owned())]);
     let schema = batches.schema().as_ref().clone().with_metadata(metadata);
@@ -87,16 +90,16 @@ fn arrow(batches: ArrowScan<'_>, path: &Path, processes: &str) -> Result<()> {
         writer.write(&batch)?;
     }
     match writer {
-        // Says where the batches are, and gives the file back.
+        // Writes the positions of the batches, and returns the file.
         Some(writer) => writer.into_inner()?.finish(),
         None => Ok(()),
     }
 }
 
-/// Under which key the metadata of a file say whose the guids are.
+/// Metadata key of the processes of the guids.
 const PROCESSES: &str = "processes";
 
-/// Host, process id and rank of each guid, as a JSON object.
+/// Returns host, process id and rank of each guid, as a JSON object.
 fn processes(set: &RocpdSet) -> Result<String> {
     let mut all = serde_json::Map::new();
     for process in set.processes() {
@@ -128,7 +131,7 @@ fn cell(value: SqlValue<'_>) -> Cell<'_> {
     }
 }
 
-/// Writes a Parquet or JSON file, which is there only if it has rows.
+/// Writes a Parquet or JSON file, which is created only if it has rows.
 fn file(
     mut rows: RowScan<'_>,
     path: PathBuf,
@@ -202,7 +205,7 @@ mod tests {
         let whole: Vec<RecordBatch> = scan(1 << 20).map(Result::unwrap).collect();
         assert_eq!(whole.len(), 1);
         assert_eq!(shown(&read), shown(&whole));
-        // There are more names than one batch of three rows can have.
+        // There are more names than a batch of three rows can have.
         let names: std::collections::BTreeSet<String> = shown(&whole)
             .into_iter()
             .map(|mut row| row.remove(7))

@@ -8,7 +8,7 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Returns the `q` quantile (0 to 1) of ascending values; NaN of none. See [`quantile_at`].
+/// Returns the `q` quantile (0 to 1) of ascending values; NaN without values. See [`quantile_at`].
 #[must_use]
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     quantile_at(sorted.len(), q, |at| {
@@ -17,7 +17,8 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     .unwrap_or(f64::NAN)
 }
 
-/// Returns the `q` quantile (0 to 1) of `n` ascending values, which `at` gives by index from 0; none of no values.
+/// Returns the `q` quantile (0 to 1) of `n` ascending values, which `at` returns by index from 0;
+/// `None` without values.
 ///
 /// Linear interpolation between neighbours, at `q (n − 1)`: Hyndman and Fan's type 7, numpy's `linear` with its way of
 /// rounding (from the nearer neighbour), so that results are equal to the last bit. Cost: two calls of `at`.
@@ -39,7 +40,8 @@ pub fn quantile_at(n: usize, q: f64, at: impl Fn(usize) -> f64) -> Option<f64> {
     })
 }
 
-/// Returns the `percent` percentile (0 to 100) of ascending integers; 0 of none. See [`quantile_at`].
+/// Returns the `percent` percentile (0 to 100) of ascending integers; 0 without values. See
+/// [`quantile_at`].
 ///
 /// ```
 /// assert_eq!(stats::percentile(&[10, 20, 30, 40], 50.0), 25.0);
@@ -50,8 +52,8 @@ pub fn percentile(sorted: &[i64], percent: f64) -> f64 {
     quantile_at(sorted.len(), percent / 100.0, at).unwrap_or(0.0)
 }
 
-/// Returns the index below the `q` quantile of values numbered from 0 to `last`, and how far the quantile is from there to the
-/// next, for sources that give only some of their values.
+/// Returns the index below the `q` quantile of values numbered from 0 to `last`, and the fraction
+/// of the distance to the next value, for sources that return only some of their values.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -64,9 +66,10 @@ pub fn quantile_position(last: usize, q: f64) -> (usize, f64) {
     (low as usize, position - low)
 }
 
-/// Returns the rank, from 1 to `n`, of the `percentile` (0 to 100) among `n` values: `ceil(percentile / 100 n)`; 0 of none.
+/// Returns the rank, from 1 to `n`, of the `percentile` (0 to 100) among `n` values:
+/// `ceil(percentile / 100 n)`; 0 without values.
 ///
-/// The value of that rank was recorded, unlike one that is interpolated.
+/// The value of that rank is a recorded one, not an interpolated one.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -80,7 +83,7 @@ pub fn nearest_rank(percentile: f64, n: u64) -> u64 {
     ((percentile / 100.0 * n as f64).ceil().clamp(1.0, n as f64) as u64).min(n)
 }
 
-/// Returns the median, the mean of the middle two of an even number; NaN of none.
+/// Returns the median, the mean of the middle two of an even number; NaN without values.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)

@@ -1,4 +1,4 @@
-//! Tests on ranks.
+//! Rank tests.
 
 use crate::special::normal_sf;
 
@@ -38,8 +38,9 @@ pub fn pooled_ranks(one: &[f64], two: &[f64]) -> (Vec<f64>, f64) {
 
 /// Returns the two-sided p of the Mann–Whitney test.
 ///
-/// Exact when the smaller side has at most 8 values and no two values are equal, else the normal approximation with
-/// correction for ties and continuity; 1 if all values are equal, NaN where one is no number.
+/// Exact if the smaller side has at most 8 values and no two values are equal, else the normal
+/// approximation with correction for ties and continuity; 1 if all values are equal, NaN if any
+/// value is NaN.
 #[must_use]
 pub fn mann_whitney(one: &[f64], two: &[f64]) -> f64 {
     if one.iter().chain(two).any(|value| value.is_nan()) {
@@ -65,8 +66,8 @@ pub fn mann_whitney(one: &[f64], two: &[f64]) -> f64 {
     (2.0 * normal_sf(z)).clamp(0.0, 1.0)
 }
 
-/// Probability of a statistic of at least `u`, by counting: the numbers of orders with each value are the coefficients
-/// of the Gaussian binomial. `None` if the counts would not fit.
+/// Returns the probability of a statistic of at least `u`, by counting: the numbers of orders with
+/// each value are the coefficients of the Gaussian binomial. `None` if the counts would not fit.
 fn exact_tail(u: f64, small: usize, large: usize) -> Option<f64> {
     const LARGEST: usize = 100_000;
     if large > LARGEST {
@@ -124,7 +125,7 @@ mod tests {
         let a: Vec<f64> = (0..8).map(|i| f64::from(i) * 30.0 + 0.5).collect();
         let b: Vec<f64> = (0..238).map(f64::from).collect();
         let exact = mann_whitney(&a, &b);
-        // A tie makes it take the approximation, which it hardly moves.
+        // A tie selects the approximation, which hardly changes the result.
         let mut tied = b.clone();
         tied[237] = tied[236];
         let near = mann_whitney(&a, &tied);

@@ -27,7 +27,7 @@ pub fn student_sf2(t: f64, df: f64) -> f64 {
 /// Returns the value that Student's t with `df` degrees of freedom is below with probability `p`, by bisection of its tail.
 #[must_use]
 pub fn student_quantile(p: f64, df: f64) -> f64 {
-    // From here on the difference to the normal distribution is below one part in a million.
+    // Beyond this the difference to the normal distribution is below one part in a million.
     if df > 1e6 {
         return normal_quantile(p);
     }

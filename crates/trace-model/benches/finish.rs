@@ -1,4 +1,4 @@
-//! Cost of sealing a trace: events of a Python-stack-heavy profile, as the readers hand them over.
+//! Benchmarks sealing a trace: events of a Python-stack-heavy profile, in the order of the readers.
 #![allow(
     missing_docs,
     reason = "criterion's macros make undocumented functions"
@@ -10,7 +10,8 @@ use trace_model::{
     SliceData, Thread, Tid, TraceBuilder, Track, TrackKind,
 };
 
-/// `n` complete events on 4 threads, nested 12 deep, out of order in blocks, one flow in ten.
+/// Generates `n` complete events on 4 threads, nested 12 deep, out of order in blocks, one flow in
+/// ten.
 fn events(n: usize) -> TraceBuilder {
     let mut b = TraceBuilder::new();
     let process = b.process(Process::new(Pid(1)));

@@ -1,6 +1,7 @@
-//! Aligning two lists of kernel names.
+//! Aligns two lists of kernel names.
 
-/// The name of a kernel without return type, template arguments, parameters and clone suffixes.
+/// Returns the name of a kernel without return type, template arguments, parameters and clone
+/// suffixes.
 pub fn kernel_stem(name: &str) -> String {
     let name = name.strip_prefix("void ").unwrap_or(name);
     let name = name.split(" [clone ").next().unwrap_or(name);
@@ -15,7 +16,7 @@ pub fn kernel_stem(name: &str) -> String {
         }
         match c {
             '(' => break,
-            // A bracket that opens nothing is part of the name (`operator<`).
+            // An unmatched bracket is part of the name (`operator<`).
             '<' => match closing(rest) {
                 Some(after) => {
                     rest = after;
@@ -30,7 +31,7 @@ pub fn kernel_stem(name: &str) -> String {
     out
 }
 
-/// What follows the bracket that closes the one `text` starts with.
+/// Returns the text after the bracket that closes the one at the start of `text`.
 fn closing(text: &str) -> Option<&str> {
     let mut depth = 0_usize;
     for (i, c) in text.char_indices() {
@@ -48,12 +49,14 @@ fn closing(text: &str) -> Option<&str> {
     None
 }
 
-/// Maximum number of edits between the lists before the search gives up and only the common beginning and end
-/// are returned; bounds time and memory at a few hundred million steps and tens of megabytes.
+/// Maximum number of edits between the lists. Beyond it the search gives up and returns only the
+/// common beginning and end; this bounds time and memory at a few hundred million steps and tens of
+/// megabytes.
 const MOST_EDITS: usize = 3000;
 
-/// A longest common subsequence as pairs of places, ascending. Greedy algorithm of Myers (1986):
-/// time and memory grow with the number of differences, not with the product of the lengths.
+/// Returns a longest common subsequence as ascending pairs of indices, by the greedy algorithm of
+/// Myers (1986): time and memory grow with the number of differences, not with the product of the
+/// lengths.
 pub fn longest_common<T: PartialEq>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
     let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let (ra, rb) = (&a[head..], &b[head..]);
@@ -77,7 +80,7 @@ fn myers<T: PartialEq>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
     if n == 0 || m == 0 {
         return Vec::new();
     }
-    // furthest[k + d] after d edits: how far along `a` diagonal k (x - y) was followed.
+    // `furthest[k + d]` is the position along `a` on diagonal k (x - y) after d edits.
     let mut history: Vec<Vec<usize>> = Vec::new();
     let mut found = None;
     for d in 0..=(n + m).min(MOST_EDITS) {
@@ -96,7 +99,7 @@ fn myers<T: PartialEq>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
                 (None, Some(r)) => r + 1,
                 (None, None) => 0,
             };
-            // y = x - k; places left of or above the lists cannot be reached.
+            // y = x - k; points left of or above the lists cannot be reached.
             let Some(mut y) = (x + d).checked_sub(i) else {
                 continue;
             };
@@ -104,7 +107,7 @@ fn myers<T: PartialEq>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
                 (x, y) = (x + 1, y + 1);
             }
             row[i] = x;
-            // The diagonal on which both lists end.
+            // This is the diagonal on which both lists end.
             if x >= n && i + m == n + d {
                 found = Some((d, i));
                 break;
@@ -170,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Length by the textbook recurrence.
+    /// Computes the length by the textbook recurrence.
     fn slow(a: &[u8], b: &[u8]) -> usize {
         let mut best = vec![vec![0; b.len() + 1]; a.len() + 1];
         for i in 0..a.len() {

@@ -1,4 +1,4 @@
-//! Call stacks: chains of slices as lists of frames, stored once each in a prefix tree.
+//! Call stacks: chains of slices as lists of frames, each stored once in a prefix tree.
 
 mod frames;
 mod normalise;
@@ -8,5 +8,5 @@ pub use frames::{FrameFilter, StackReader, StackRules};
 pub use normalise::{Normalise, smart, trim_digits};
 pub use table::{StackId, StackTable};
 
-/// How a slice without a name is shown.
+/// Text of a slice without a name.
 pub const NO_NAME: &str = "[No name]";

@@ -1,9 +1,9 @@
-//! From device work to the call that launched it, by the ids that producers write.
+//! Finds the call that launched a GPU activity, by the ids that producers write.
 //!
-//! A launch call and the work it caused carry the same id: `correlation` in Kineto traces,
-//! `corr_id` in those of rocprofiler. One call may cause much work (a graph launch, thousands of
-//! kernels), and several calls may carry one id. `External id` joins both to the operator around
-//! the call.
+//! A launch API call and the GPU activity that it caused carry the same id: `correlation` in Kineto
+//! traces, `corr_id` in those of rocprofiler. One call may cause many activities (a graph launch,
+//! thousands of kernels), and several calls may carry one id. `External id` joins both to the
+//! operator around the call.
 
 mod id_map;
 mod launch;
@@ -17,25 +17,25 @@ use launch::{Crowd, FEW, are_ambiguous, choose};
 /// The keys, without prefix, under which producers write correlation ids.
 pub const CORRELATION_KEYS: [&str; 3] = ["correlation", "corr_id", "correlation_id"];
 
-/// The key, without prefix, that joins device work and runtime calls to operators.
+/// Key, without prefix, that joins GPU activity and runtime API calls to operators.
 pub const EXTERNAL_ID_KEY: &str = "External id";
 
-/// The evidence that joined a kernel to its launch.
+/// Evidence that joins a kernel to its launch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum LinkMethod {
     /// Equal correlation ids.
     Correlation,
-    /// An arrow.
+    /// A flow arrow.
     Flow,
-    /// Equal external ids: the operator is known, the call is not.
+    /// Equal external ids: the operator is known, but not the call.
     ExternalId,
-    /// The k-th launch of a kernel name is taken for its k-th run.
+    /// The k-th launch of a kernel name matches its k-th run.
     Order,
 }
 
 impl LinkMethod {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Correlation => "correlation",
@@ -53,7 +53,7 @@ pub struct CorrelationColumn {
 }
 
 impl CorrelationColumn {
-    /// Finds the id's key in the shapes of `trace`.
+    /// Finds the keys of ids in the shapes of `trace`.
     pub fn new(trace: &Trace) -> Self {
         let columns = CORRELATION_KEYS.iter().map(|key| trace.arg_column(key));
         Self {
@@ -61,23 +61,23 @@ impl CorrelationColumn {
         }
     }
 
-    /// The correlation id of `slice`; 0 counts as none.
+    /// Returns the correlation id of `slice`; 0 counts as none.
     pub fn of(&self, slice: Slice<'_>) -> Option<CorrelationId> {
         let id = self.columns.iter().find_map(|c| c.int(slice))?;
         (id != 0).then_some(CorrelationId(id))
     }
 }
 
-/// Correlation id → calls on the host.
+/// Index from correlation id to host calls.
 ///
-/// Ids are unique only within a process. When calls of several processes carry one id, the call in
-/// the process of the device work is meant; where device rows have processes of their own (Kineto),
-/// the one with an arrow to the work, else the last call before it.
+/// Ids are unique only within a process. If calls of several processes carry one id, the call in
+/// the process of the GPU activity counts; where device tracks have processes of their own
+/// (Kineto), the one with a flow arrow to the activity, else the last call before it.
 #[derive(Clone, Debug)]
 pub struct CorrelationIndex {
     column: CorrelationColumn,
     calls: IdMap,
-    /// Of ids that many calls carry, ascending.
+    /// Calls of ids that many calls carry, ascending.
     crowds: Vec<Crowd>,
 }
 
@@ -108,18 +108,18 @@ impl CorrelationIndex {
         }
     }
 
-    /// The correlation id of `slice`; 0 counts as none.
+    /// Returns the correlation id of `slice`; 0 counts as none.
     pub fn id_of(&self, slice: Slice<'_>) -> Option<CorrelationId> {
         self.column.of(slice)
     }
 
-    /// All calls that carry `id`, in ascending time.
+    /// Returns all calls that carry `id`, in ascending time.
     pub fn calls(&self, id: CorrelationId) -> &[SliceId] {
         self.calls.get(id.0)
     }
 
-    /// The call that launched `work`. Of several with the same id: one that is named as a launch,
-    /// else one where an arrow starts, else the earliest.
+    /// Returns the call that launched `work`. Of several with the same id: one named as a launch,
+    /// else one where a flow starts, else the earliest.
     pub fn launch_of<'t>(&self, work: Slice<'t>, activities: &ActivityMap) -> Option<Slice<'t>> {
         let id = self.id_of(work)?;
         match self.calls(id) {
@@ -139,7 +139,7 @@ impl CorrelationIndex {
     }
 }
 
-/// External id → operator or annotation on the host.
+/// Index from external id to the operator or annotation on the host.
 #[derive(Clone, Debug)]
 pub struct ExternalIndex {
     column: ArgColumn,
@@ -163,7 +163,7 @@ impl ExternalIndex {
                 })
                 .filter_map(|s| Some((column.int(s).filter(|id| *id != 0)?, s.id())))
                 .collect();
-            // Operators first, so that the first of an id is the one that is meant.
+            // Operators sort first, so that the first entry of an id is the preferred one.
             entries.sort_by_key(|e| activities.of(trace.slice(e.1)) != Activity::CpuOp);
             entries
         };
@@ -173,8 +173,8 @@ impl ExternalIndex {
         }
     }
 
-    /// The operator that `slice` (device work or a call) belongs to; an operator rather than an
-    /// annotation when both carry the id.
+    /// Returns the operator of `slice` (GPU activity or a call); an operator is preferred to an
+    /// annotation if both carry the id.
     pub fn op_of<'t>(&self, slice: Slice<'t>) -> Option<Slice<'t>> {
         let id = self.column.int(slice).filter(|id| *id != 0)?;
         let trace = slice.trace();

@@ -1,13 +1,13 @@
-//! What was odd about the input: every dropped, repaired or guessed thing is counted here with the
-//! places of its first occurrences.
+//! Issues of the input: every dropped, repaired or guessed item is counted here with the places of
+//! its first occurrences.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Places kept per issue.
+/// Number of places kept per issue.
 pub const DEFAULT_PLACES: usize = 100;
 
-/// Where in the input something was found.
+/// Place in the input.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Place {
@@ -15,7 +15,7 @@ pub enum Place {
     Byte(u64),
     /// Row of a table, counted from 1.
     Row(u64),
-    /// Instant of the event, where the byte is not known any more.
+    /// Time of the event, where the byte offset is no longer known.
     At(i64),
 }
 
@@ -29,19 +29,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// How bad an issue is.
+/// Severity of an issue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing; nothing was lost.
+    /// Information; nothing was lost.
     Info,
-    /// Events were lost before or while they were recorded or read.
+    /// Events were lost before or during recording or reading.
     DataLoss,
     /// The input breaks a rule of its format, or an event could not be kept as it was.
     Error,
 }
 
 impl Severity {
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -53,7 +53,7 @@ impl Severity {
 
 macro_rules! issues {
     ($($(#[$doc:meta])* $variant:ident $name:literal $severity:ident $text:literal;)*) => {
-        /// The kinds of oddities that readers and the store count.
+        /// Kinds of issues that readers and the store count.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum IssueKind {
@@ -61,17 +61,17 @@ macro_rules! issues {
         }
 
         impl IssueKind {
-            /// Stable machine name.
+            /// Returns the stable machine name.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// How bad it is.
+            /// Returns the severity.
             pub fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
 
-            /// What it means, for people.
+            /// Returns the meaning as text.
             pub fn explanation(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -176,20 +176,20 @@ issues! {
     LinkConflict "launch_link_conflict" Info "correlation id and flow arrow of a kernel name different launches";
 }
 
-/// One kind of oddity, how often it occurred, and where first.
+/// A kind of issue with its count and first places.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Issue {
-    /// What.
+    /// Kind.
     pub kind: IssueKind,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// Where first, at most the limit of the [`Diagnostics`].
+    /// First places, at most the limit of the [`Diagnostics`].
     pub places: Vec<Place>,
     /// A detail of the first occurrence, for example the offending phase or clock.
     pub detail: Option<Cow<'static, str>>,
 }
 
-/// All oddities of one input, ordered by kind. Nothing is logged; the caller decides what to show.
+/// All issues of one input, ordered by kind. Nothing is logged; the caller decides what to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostics {
     issues: Vec<Issue>,
@@ -206,7 +206,7 @@ impl Default for Diagnostics {
 }
 
 impl Diagnostics {
-    /// Keeps the first `places` places of each kind.
+    /// Creates diagnostics that keep the first `places` places of each kind.
     pub fn with_places(places: usize) -> Self {
         Self {
             issues: Vec::new(),
@@ -214,7 +214,7 @@ impl Diagnostics {
         }
     }
 
-    /// None so far, with as many places kept.
+    /// Creates empty diagnostics that keep as many places.
     pub(crate) fn fresh(&self) -> Self {
         Self::with_places(self.places_kept)
     }
@@ -279,7 +279,7 @@ impl Diagnostics {
         }
     }
 
-    /// How often `kind` occurred.
+    /// Returns the number of occurrences of `kind`.
     pub fn count_of(&self, kind: IssueKind) -> u64 {
         self.issues
             .iter()
@@ -287,12 +287,12 @@ impl Diagnostics {
             .map_or(0, |i| i.count)
     }
 
-    /// All issues, ordered by kind.
+    /// Returns all issues, ordered by kind.
     pub fn issues(&self) -> &[Issue] {
         &self.issues
     }
 
-    /// Is there nothing worse than [`Severity::Info`]?
+    /// Returns `true` if no issue is worse than [`Severity::Info`].
     pub fn is_clean(&self) -> bool {
         self.issues
             .iter()

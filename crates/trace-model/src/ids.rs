@@ -6,7 +6,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// The largest number of rows any table can hold: one value of the index is the niche.
+/// Maximum number of rows of any table: one value of the index is the niche.
 pub const MAX_ROWS: usize = u32::MAX as usize - 1;
 
 macro_rules! row_id {
@@ -16,7 +16,7 @@ macro_rules! row_id {
         pub struct $name(NonZeroU32);
 
         impl $name {
-            /// The id of row `index`, or `None` past [`MAX_ROWS`].
+            /// Returns the id of row `index`, or `None` past [`MAX_ROWS`].
             #[inline]
             pub const fn new(index: usize) -> Option<Self> {
                 if index > MAX_ROWS {
@@ -29,7 +29,7 @@ macro_rules! row_id {
                 }
             }
 
-            /// The row this id stands for.
+            /// Returns the row of the id.
             #[inline]
             pub const fn index(self) -> usize {
                 !self.0.get() as usize
@@ -75,7 +75,8 @@ row_id! {
     StrId
     /// An arrow between two slices, counted in order of creation.
     FlowId
-    /// What a reader calls the place of an event before its track is known (see [`crate::TraceBuilder`]).
+    /// A reader's number for the place of an event before its track is known (see
+    /// [`crate::TraceBuilder`]).
     LaneId
 }
 
@@ -103,16 +104,17 @@ identity! {
     DeviceId(i64)
     /// Queue of an accelerator.
     StreamId(i64)
-    /// Joins a launch call and the device work it caused, unique per file and process group.
+    /// Joins a launch API call and the GPU activity that it caused; unique per file and process
+    /// group.
     CorrelationId(i64)
     /// Rank of a process in its distributed job.
     Rank(u32)
 }
 
 impl Rank {
-    /// Returns the rank that the name of a file spells: a number after `rank`, `r`, `worker`, or after the kind of a
-    /// parallel rank (`tp`, `pp`, `dp`, `ep`) where at most one of these is not 0. Where the name of the
-    /// file spells none, those of its folders count, the innermost first.
+    /// Returns the rank in a file name: a number after `rank`, `r`, `worker`, or after the kind of
+    /// a parallel rank (`tp`, `pp`, `dp`, `ep`) where at most one of these is not 0. If the file
+    /// name contains none, the names of its folders count, innermost first.
     ///
     /// ```
     /// use trace_model::Rank;

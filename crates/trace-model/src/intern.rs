@@ -1,4 +1,4 @@
-//! Each distinct string once: one arena of bytes and a hash table of ids.
+//! Interns strings in one arena of bytes with a hash table of ids.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -17,16 +17,17 @@ pub struct StringTable {
 }
 
 impl StringTable {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The id of `text`, which is stored if it is new. Cost: one hash of the text.
+    /// Returns the id of `text`, and stores it if it is new. Cost: one hash of the text.
     ///
     /// # Panics
     ///
-    /// After 4,294,967,294 distinct strings, which take more memory than the readers' limits allow.
+    /// Panics after 4,294,967,294 distinct strings, which take more memory than the readers' limits
+    /// allow.
     pub fn intern(&mut self, text: &str) -> StrId {
         let hash = hash(text.as_bytes());
         let (bytes, ends) = (&self.bytes, &self.ends);
@@ -43,35 +44,35 @@ impl StringTable {
         id
     }
 
-    /// The id of `text` if it is in the table.
+    /// Returns the id of `text` if it is in the table.
     pub fn find(&self, text: &str) -> Option<StrId> {
         self.find_bytes(text.as_bytes())
     }
 
-    /// The id of the string of these bytes, if it is in the table. A reader that finds its raw
-    /// bytes here need not check that they are UTF-8.
+    /// Returns the id of the string with these bytes, if it is in the table. A reader that finds
+    /// its raw bytes here need not check that they are UTF-8.
     pub fn find_bytes(&self, text: &[u8]) -> Option<StrId> {
         self.ids
             .find(hash(text), |&id| self.get(id).as_bytes() == text)
             .copied()
     }
 
-    /// The text of `id`; an id of another table gives that row's text, or "" past the end.
+    /// Returns the text of `id`; an id of another table gives that row's text, or "" past the end.
     pub fn get(&self, id: StrId) -> &str {
         slice_of(&self.bytes, &self.ends, id)
     }
 
-    /// How many distinct strings there are.
+    /// Returns the number of distinct strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Is the table empty?
+    /// Returns `true` if the table is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// All strings with their ids, in order of first appearance.
+    /// Returns all strings with their ids, in order of first appearance.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (StrId, &str)> {
         (0..self.ends.len()).map(|i| {
             let id = StrId::new(i).expect("a stored string has an id");
@@ -79,7 +80,7 @@ impl StringTable {
         })
     }
 
-    /// Memory held, in bytes.
+    /// Returns the memory used, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.ends.capacity() * size_of::<usize>()

@@ -6,8 +6,8 @@ use crate::time::{Nanos, TimeRange};
 /// One half-open interval `[start, end)`; empty when `end <= start`.
 pub type Interval = (i64, i64);
 
-/// Instants covered by any of a number of intervals, as sorted intervals that neither overlap nor
-/// touch.
+/// The instants covered by any of a number of intervals, stored as sorted intervals that neither
+/// overlap nor touch.
 ///
 /// ```
 /// use trace_model::interval::IntervalSet;
@@ -24,7 +24,7 @@ pub struct IntervalSet {
 }
 
 impl FromIterator<Interval> for IntervalSet {
-    /// The union of intervals in any order. Cost: a sort, unless they come in order of start.
+    /// Returns the union of intervals in any order. Cost: a sort, unless starts are non-decreasing.
     fn from_iter<I: IntoIterator<Item = Interval>>(iter: I) -> Self {
         let mut spans: Vec<Interval> = iter.into_iter().filter(|(s, e)| s < e).collect();
         if !spans.is_sorted_by_key(|s| s.0) {
@@ -46,23 +46,23 @@ impl FromIterator<Interval> for IntervalSet {
 }
 
 impl IntervalSet {
-    /// The empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Its intervals in ascending order.
+    /// Returns the intervals in ascending order.
     pub fn as_slice(&self) -> &[Interval] {
         &self.spans
     }
 
-    /// Does it hold no instant?
+    /// Returns `true` if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Adds one interval. Cost: none to speak of when intervals come in order of start, and a copy
-    /// of the set otherwise; the memory is that of the union, however many are added.
+    /// Adds an interval. Amortized O(1) if starts are non-decreasing, O(n) otherwise; memory is
+    /// that of the union, regardless of the number of intervals added.
     pub fn cover(&mut self, (start, end): Interval) {
         if end <= start {
             return;
@@ -76,7 +76,7 @@ impl IntervalSet {
         }
     }
 
-    /// Total length.
+    /// Returns the total length.
     pub fn measure(&self) -> Nanos {
         self.spans
             .iter()
@@ -84,13 +84,13 @@ impl IntervalSet {
             .sum()
     }
 
-    /// Is instant `at` covered? Cost: a binary search.
+    /// Returns `true` if instant `at` is covered. Cost: a binary search.
     pub fn contains(&self, at: i64) -> bool {
         let i = self.spans.partition_point(|s| s.0 <= at);
         i > 0 && at < self.spans[i - 1].1
     }
 
-    /// Instants in either set.
+    /// Returns the instants in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut merged = Vec::with_capacity(self.spans.len() + other.spans.len());
@@ -109,7 +109,7 @@ impl IntervalSet {
         merged.into_iter().collect()
     }
 
-    /// Instants in both sets.
+    /// Returns the instants in both sets.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         let mut spans = Vec::new();
@@ -128,7 +128,7 @@ impl IntervalSet {
         Self { spans }
     }
 
-    /// Instants in this set and not in `other`.
+    /// Returns the instants in this set and not in `other`.
     #[must_use]
     pub fn subtract(&self, other: &Self) -> Self {
         let mut spans = Vec::new();
@@ -154,7 +154,7 @@ impl IntervalSet {
         Self { spans }
     }
 
-    /// The part inside `range`. Cost: two binary searches and a copy of that part.
+    /// Returns the part inside `range`. Cost: two binary searches and a copy of that part.
     #[must_use]
     pub fn clip(&self, range: TimeRange) -> Self {
         let (start, end) = (range.start.nanos(), range.end.nanos());
@@ -168,7 +168,7 @@ impl IntervalSet {
         }
     }
 
-    /// The stretches of `range` that the set leaves free.
+    /// Returns the parts of `range` that the set does not cover.
     #[must_use]
     pub fn gaps(&self, range: TimeRange) -> Self {
         let all: Self = [(range.start.nanos(), range.end.nanos())]
@@ -179,9 +179,9 @@ impl IntervalSet {
 }
 
 /// Divides the time of `pool` among `claims`: every nanosecond goes in equal parts to the claims
-/// that cover it. Returns the share of each claim. Nanoseconds that do not divide are carried on to
-/// the next stretch, so that no share is off by more than a few of them and all shares add up to
-/// the measure of what pool and claims have in common, exactly.
+/// that cover it. Returns the share of each claim. Indivisible nanoseconds are carried over to the
+/// next interval, so that no share is off by more than a few of them and the shares add up exactly
+/// to the measure that pool and claims have in common.
 ///
 /// Cost: a sort of the ends.
 ///
@@ -206,7 +206,7 @@ pub fn share(claims: &[Interval], pool: &IntervalSet) -> Vec<i64> {
     let mut spans = pool.spans.iter().copied().peekable();
     let mut at = i64::MIN;
     let mut active = 0_i64;
-    // What a claim that was there from the beginning would have got, and what did not divide.
+    // `level` is the share of a claim present from the beginning, `carry` the indivisible rest.
     let (mut level, mut carry) = (0_i64, 0_i64);
     for (i, &(time, starts, claim)) in edges.iter().enumerate() {
         let mut covered = 0_i64;
@@ -234,7 +234,7 @@ pub fn share(claims: &[Interval], pool: &IntervalSet) -> Vec<i64> {
         shares[claim] = level.saturating_sub(shares[claim]);
         active -= 1;
         if active == 0 {
-            // All that were active end now, and they are more than what did not divide.
+            // All active claims end here, and they outnumber the indivisible nanoseconds.
             for &(_, _, claim) in edges[..=i].iter().rev() {
                 if carry == 0 {
                     break;
@@ -263,7 +263,7 @@ mod tests {
         list.iter().any(|&(s, e)| s <= at && at < e)
     }
 
-    /// The set as a bit for each instant, which is what every operation must agree with.
+    /// Returns the set as a bit for each instant; every operation must agree with it.
     fn bits(s: &IntervalSet) -> Vec<bool> {
         (0..WIDTH).map(|t| covers(s.as_slice(), t)).collect()
     }

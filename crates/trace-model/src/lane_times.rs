@@ -1,12 +1,13 @@
-//! Which of many lanes is the first with room.
+//! Finds the first of many lanes with room.
 //!
-//! What overlaps is put side by side on lanes, each slice on the first one with room. Where everything overlaps there are as many
-//! lanes as slices, so that asking one after the other takes the square of their number.
+//! Overlapping slices are placed on parallel lanes, each on the first one with room. If all slices
+//! overlap there are as many lanes as slices, so that testing lane by lane takes quadratic time.
 
-/// A time for each lane, by which the first lane with room is found without asking all.
+/// A time for each lane, from which the first lane with room is found without testing all lanes.
 ///
-/// What the time means is the caller's: when the lane is free, or until when its innermost open slice lasts. Lanes are
-/// numbered from 0 as they were pushed. Memory: 32 to 64 bytes a lane.
+/// The caller defines the meaning of the time: when the lane is free, or when its innermost open
+/// slice ends. Lanes are numbered from 0 in the order of [`LaneTimes::push`]. Memory: 32 to 64
+/// bytes per lane.
 ///
 /// ```
 /// use trace_model::LaneTimes;
@@ -22,35 +23,36 @@
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct LaneTimes {
-    /// Earliest and latest time below: node `n` has the children `2n` and `2n + 1`, the root is 1, and lanes are the last half.
+    /// Earliest and latest time of each subtree: node `n` has the children `2n` and `2n + 1`, the
+    /// root is 1, and lanes are the last half.
     tree: Vec<(i64, i64)>,
     lanes: usize,
 }
 
-/// Of a lane that is not there.
+/// Times of a missing lane.
 const NOTHING: (i64, i64) = (i64::MAX, i64::MIN);
 
 impl LaneTimes {
-    /// How many lanes there are.
+    /// Returns the number of lanes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lanes
     }
 
-    /// Is there no lane yet?
+    /// Returns `true` if there are no lanes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lanes == 0
     }
 
-    /// The time of a lane.
+    /// Returns the time of a lane.
     #[must_use]
     pub fn get(&self, lane: usize) -> Option<i64> {
         let leaf = self.tree.get(self.places() + lane)?;
         (lane < self.lanes).then_some(leaf.0)
     }
 
-    /// Adds a lane. Cost: as [`LaneTimes::set`], amortised.
+    /// Adds a lane. Cost: as [`LaneTimes::set`], amortized.
     pub fn push(&mut self, time: i64) {
         let places = self.places();
         if self.lanes == places {
@@ -67,7 +69,8 @@ impl LaneTimes {
         self.set(self.lanes - 1, time);
     }
 
-    /// Changes the time of a lane; nothing if it is not there. Cost: the logarithm of the number of lanes.
+    /// Changes the time of a lane; has no effect if the lane does not exist. Cost: logarithmic in
+    /// the number of lanes.
     pub fn set(&mut self, lane: usize, time: i64) {
         if lane >= self.lanes {
             return;
@@ -82,14 +85,15 @@ impl LaneTimes {
         }
     }
 
-    /// The first lane with a time of at most `until`. Cost: the logarithm of the number of lanes.
+    /// Returns the first lane with a time of at most `until`. Cost: logarithmic in the number of
+    /// lanes.
     #[must_use]
     pub fn first_until(&self, until: i64) -> Option<usize> {
         self.first(0, |earliest, _| earliest <= until)
     }
 
-    /// The first lane, from lane `from` on, with a time of at most `until` or at least `since`. Cost: the logarithm of the number of
-    /// lanes.
+    /// Returns the first lane, starting at `from`, with a time of at most `until` or at least
+    /// `since`. Cost: logarithmic in the number of lanes.
     #[must_use]
     pub fn first_outside(&self, from: usize, until: i64, since: i64) -> Option<usize> {
         self.first(from, |earliest, latest| {
@@ -97,8 +101,8 @@ impl LaneTimes {
         })
     }
 
-    /// The first lane from `from` on for which `holds`, which must hold for earliest and latest time of several lanes when it holds for
-    /// one of them.
+    /// Returns the first lane, starting at `from`, for which `holds`. If `holds` is true for one of
+    /// several lanes, it must be true for their earliest and latest time.
     fn first(&self, from: usize, holds: impl Fn(i64, i64) -> bool) -> Option<usize> {
         if from >= self.lanes {
             return None;
@@ -108,7 +112,7 @@ impl LaneTimes {
                 .get(node)
                 .is_some_and(|&(earliest, latest)| holds(earliest, latest))
         };
-        // Up and to the right until there is one below, then down to the first.
+        // Climbs up and to the right until some lane below matches, then descends to the first.
         let mut node = self.places() + from;
         while !holds(node) {
             while node % 2 == 1 {
@@ -123,11 +127,11 @@ impl LaneTimes {
             node *= 2;
             node += usize::from(!holds(node));
         }
-        // At either end of all times even lanes that are not there seem to do; they come last.
+        // For the extreme times even missing lanes seem to match; they come last.
         Some(node - self.places()).filter(|lane| *lane < self.lanes)
     }
 
-    /// How many lanes the tree has place for, a power of two.
+    /// Returns the capacity of the tree in lanes, a power of two.
     fn places(&self) -> usize {
         self.tree.len() / 2
     }
@@ -147,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// A few close times, and both ends of all times.
+    /// Generates a few close times, and both extremes.
     fn time() -> impl Strategy<Value = i64> {
         prop_oneof![
             8 => 0..40_i64,

@@ -1,4 +1,4 @@
-//! What the file says about itself.
+//! Metadata of the file.
 
 use crate::ids::Rank;
 use crate::time::ClockDomain;
@@ -8,7 +8,7 @@ use crate::time::ClockDomain;
 pub struct ProcessGroup {
     /// Name, for example `0` or `tp:0`.
     pub name: String,
-    /// What it is for.
+    /// Purpose.
     pub description: String,
     /// Communication backend.
     pub backend: String,
@@ -25,20 +25,20 @@ pub struct Distributed {
     pub backend: Option<String>,
     /// Rank of the recorded process.
     pub rank: Option<Rank>,
-    /// Ranks in the job.
+    /// Number of ranks in the job.
     pub world_size: Option<u32>,
     /// Its process groups.
     pub groups: Vec<ProcessGroup>,
 }
 
-/// What the file says about itself.
+/// Metadata of the file.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Metadata {
     /// `chrome-json`, `perfetto` or another format's name.
     pub format: &'static str,
-    /// What the timestamps count.
+    /// Clock of the timestamps.
     pub clock: ClockDomain,
-    /// Add to a timestamp to get Unix time in nanoseconds; 0 if the file does not say.
+    /// Offset from a timestamp to Unix time in nanoseconds; 0 if the file does not state it.
     pub base_time_ns: i64,
     /// The distributed job it is part of.
     pub distributed: Option<Distributed>,
@@ -46,15 +46,15 @@ pub struct Metadata {
     pub entries: Vec<(String, String)>,
     /// Uncompressed bytes read.
     pub input_bytes: u64,
-    /// Events of the file in all, also those that are no row of a table: of JSON the elements of the
-    /// event list whatever their phase, of protobuf the packets with a track event.
+    /// Number of all events of the file, including those that are no row of a table: for JSON the
+    /// elements of the event list regardless of phase, for protobuf the packets with a track event.
     pub events: u64,
-    /// How many of each kind of record the file had, for example packets by field.
+    /// Number of records of each kind in the file, for example packets by field.
     pub records: Vec<(String, u64)>,
 }
 
 impl Metadata {
-    /// The raw text of entry `key`.
+    /// Returns the raw text of entry `key`.
     pub fn entry(&self, key: &str) -> Option<&str> {
         self.entries
             .iter()
@@ -62,7 +62,7 @@ impl Metadata {
             .map(|(_, v)| v.as_str())
     }
 
-    /// The rank of the recorded process, if the file says.
+    /// Returns the rank of the recorded process, if the file states it.
     pub fn rank(&self) -> Option<Rank> {
         self.distributed.as_ref().and_then(|d| d.rank)
     }

@@ -1,12 +1,12 @@
-//! Two independent jobs at once, where there is enough to do.
+//! Runs two independent jobs at once if there is enough work.
 
 use std::thread;
 
-/// Below this many rows a thread costs more than it saves.
+/// Minimum number of rows; below it a thread costs more than it saves.
 const MANY_ROWS: usize = 1 << 17;
 
-/// Does both jobs, the first on a thread of its own if there are many `rows` (2^17): below, a thread
-/// costs more than it saves. A panic of either is passed on.
+/// Runs both jobs, the first on a thread of its own if there are many `rows` (2^17): below, a
+/// thread costs more than it saves. A panic of either is propagated.
 pub fn both<A: Send, B>(
     rows: usize,
     first: impl FnOnce() -> A + Send,

@@ -1,4 +1,4 @@
-//! Which rank of a job recorded which file: one decision for all tools.
+//! Assigns the files of a job to its ranks; all tools share this decision.
 
 mod doubts;
 mod name;
@@ -13,50 +13,51 @@ pub(crate) use name::in_name;
 use crate::ids::Rank;
 use name::Place;
 
-/// What is known of one file of a job.
+/// Known properties of one file of a job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recording<'a> {
     /// Path of the file.
     pub name: &'a str,
     /// The rank that the file, or all its collectives, state.
     pub stated: Option<Rank>,
-    /// Ranks in the job, if the file states it.
+    /// Number of ranks in the job, if the file states it.
     pub world_size: Option<u32>,
-    /// First event in nanoseconds since 1970, if known.
+    /// Time of the first event in nanoseconds since 1970, if known.
     pub start_ns: Option<i64>,
-    /// Last event, likewise.
+    /// Time of the last event in nanoseconds since 1970, if known.
     pub end_ns: Option<i64>,
 }
 
-/// How the ranks of several files are known.
+/// Evidence for the ranks of several files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RankEvidence {
     /// The files state them.
     Stated,
     /// Some or all come from the names of the files.
     FileName,
-    /// Neither files nor names distinguish ranks: the places of the files in the order of their names.
+    /// Neither files nor names distinguish ranks: ranks are the positions of the files in the order
+    /// of their names.
     Place,
 }
 
-/// The rank of each file, in the order of the files.
+/// Ranks of files, in the order of the files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RanksOfFiles {
-    /// One for each file, all different.
+    /// Rank of each file, all different.
     pub ranks: Vec<Rank>,
-    /// How they are known.
+    /// Evidence for the ranks.
     pub evidence: RankEvidence,
-    /// What speaks against the files being the ranks of one job.
+    /// Evidence against the files being the ranks of one job.
     pub doubts: Vec<RankDoubt>,
 }
 
-/// Several files are not the ranks of one job.
+/// Reason why several files are not the ranks of one job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotOneJob {
-    /// Several files are of one rank.
+    /// Several files have the same rank.
     SameRank(SameRank),
-    /// What the files state, or when they were recorded, excludes it.
+    /// The contents or recording times of the files exclude it.
     Doubt(RankDoubt),
 }
 
@@ -74,16 +75,17 @@ impl fmt::Display for NotOneJob {
 
 impl std::error::Error for NotOneJob {}
 
-/// Several files are of one rank, so that they are not the ranks of one job.
+/// Several files with the same rank, so that they are not the ranks of one job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SameRank {
     /// The rank.
     pub rank: Rank,
     /// Its files.
     pub files: Vec<String>,
-    /// Do all of them state it, rather than some by their names alone?
+    /// `true` if all files state the rank, `false` if some have it by name only.
     pub is_stated: bool,
-    /// Files of one session, one of each rank: those that begin closest to the first of `files`, else the first by name.
+    /// Files of one session, one per rank: those that begin closest to the first of `files`, else
+    /// the first by name.
     pub session: Vec<String>,
 }
 
@@ -107,9 +109,10 @@ impl fmt::Display for SameRank {
 
 impl std::error::Error for SameRank {}
 
-/// Gives each file its rank: what the file states, else what its name says.
+/// Assigns a rank to each file: the one that it states, else the one in its name.
 ///
-/// Where some file has neither, the places of the files in the order of their names are taken for all that state none.
+/// If some file has neither, all files without a stated rank get the positions of the files in the
+/// order of their names.
 ///
 /// ```
 /// use trace_model::Rank;
@@ -124,8 +127,8 @@ impl std::error::Error for SameRank {}
 ///
 /// # Errors
 ///
-/// When two files are of one rank: joining them would make one process two. When files state different sizes of the job,
-/// or were recorded long after each other.
+/// Returns an error if two files have the same rank, as joining them would merge two processes, if
+/// files state different sizes of the job, or if they were recorded long after each other.
 pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
     let named = by_names(files);
     // A number in a name is a rank only if the job has it.
@@ -164,7 +167,7 @@ pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
             doubts,
         });
     }
-    // What files state stays; the others have the places that are left.
+    // Stated ranks are kept; the other files get the remaining positions.
     let stated: BTreeSet<Rank> = files.iter().filter_map(|file| file.stated).collect();
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.retain(|at| files[*at].stated.is_none());
@@ -212,7 +215,8 @@ fn same_rank(
     }
 }
 
-/// What the names say. Where they tell apart data, pipeline and tensor parallel ranks, these are counted in this order.
+/// Returns the ranks in the names. If these distinguish data, pipeline and tensor parallel ranks,
+/// they are numbered in this order.
 fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
     let paths: Vec<&str> = files.iter().map(|file| file.name).collect();
     let names = name::of_paths(&paths);
@@ -225,9 +229,11 @@ fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
     }
 }
 
-/// The ranks at several places, where these tell them apart and no number alone does.
+/// Returns the ranks from several parallel places, if these distinguish the files and no single
+/// number does.
 ///
-/// Data parallel ranks of one set of tensor parallel ranks (attention of `SGLang`) follow from these and do not count.
+/// Data parallel ranks of one set of tensor parallel ranks (attention of `SGLang`) follow from the
+/// latter and do not count.
 fn by_places(places: &[Place]) -> Option<Vec<Rank>> {
     let is_distinct = |keys: &[usize]| {
         let distinct: BTreeSet<Vec<u32>> = places
@@ -300,7 +306,7 @@ mod tests {
         assert_eq!(ranks(&all), (vec![5, 2], RankEvidence::Stated));
         let all = [file("rank1.json", None, 0), file("x.json", Some(2), 0)];
         assert_eq!(ranks(&all), (vec![1, 2], RankEvidence::FileName));
-        // No rank of a job of 8.
+        // 8 is not a rank of a job of 8.
         let all = [file("rank8.json", None, 0), file("rank1.json", None, 0)];
         assert_eq!(ranks(&all), (vec![1, 0], RankEvidence::Place));
         let names = [
@@ -337,12 +343,12 @@ mod tests {
     #[test]
     fn ranks_of_several_kinds_are_counted_together() {
         for (names, want) in [
-            // Without the size of the job, of which these are some.
+            // The size of the job is unknown, and these are some of its ranks.
             (["TP-0-DP-0-PP-1-EP-0", "TP-1-DP-0-PP-0-EP-1"], vec![2, 1]),
             (["deepseek-r1-TP-1", "deepseek-r1-TP-0"], vec![1, 0]),
             // The data parallel rank follows from the tensor parallel one.
             (["TP-3-DP-1-PP-0-EP-3", "TP-1-DP-0-PP-0-EP-1"], vec![3, 1]),
-            // It does not.
+            // The data parallel rank is independent.
             (["dp1_pp0_tp0", "dp0_pp0_tp1"], vec![2, 1]),
             (["dp1_pp0_tp0", "dp0_pp0_tp0"], vec![1, 0]),
             (["dp0_ep1_tp0", "dp0_ep0_tp0"], vec![1, 0]),
@@ -352,7 +358,7 @@ mod tests {
         }
         let all = ["TP-0-PP-1", "TP-0-PP-1-copy"].map(|name| file(name, None, 0));
         assert!(assign(&all).is_err());
-        // Of every second GPU of two nodes.
+        // Every second GPU of two nodes.
         let names = ["TP-0-DP-0", "TP-2-DP-1", "TP-4-DP-2", "TP-6-DP-3"];
         let all = names.map(|name| file(name, None, 0));
         assert_eq!(ranks(&all).0, [0, 2, 4, 6]);

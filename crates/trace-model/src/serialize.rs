@@ -1,4 +1,4 @@
-//! What is serialised otherwise than field by field (feature `serde`): names and units.
+//! Serialization other than field by field (feature `serde`): names and units.
 
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
@@ -18,7 +18,7 @@ macro_rules! by_name {
 
 by_name!(CollectiveOp, CommLibrary, KernelClass, SizeSource);
 
-/// The fields of its kind and its own side by side.
+/// Serializes the fields of its kind and its own side by side.
 impl Serialize for Collective {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(serde::Serialize)]

@@ -1,6 +1,7 @@
-//! Names of steps: which annotations mark the steps of an engine or a training loop, and what their names state of the batch.
+//! Names of steps: the annotations that mark the steps of an engine or a training loop, and the
+//! batch data in their names.
 //!
-//! The formats, each with numbers in place of letters:
+//! The formats, with letters for numbers:
 //!
 //! | written by | name |
 //! |---|---|
@@ -10,9 +11,10 @@
 //! | SGLang | `step[DECODE bs=N toks=T]`, `step[EXTEND bs=N toks=T]`, `decode[bs=N]` |
 //! | TensorRT-LLM | `[Executor] _forward_step I: N ctx reqs, T ctx tokens, M gen reqs`, `executeStep: N ctx reqs, M gen reqs` |
 //!
-//! In these, `N` counts requests whose prompts are processed, `M` requests that get a token, `T` tokens that are processed and `K` tokens
-//! that are attended to. vLLM's `new` requests are scheduled for the first time, `cached` ones were scheduled before: the later chunks of a
-//! prompt that is processed in chunks are among them.
+//! `N` counts requests whose prompts are processed, `M` requests that get a token, `T` processed
+//! tokens and `K` attended tokens. vLLM's `new` requests are scheduled for the first time, `cached`
+//! ones were scheduled before; the latter include the later chunks of a prompt that is processed in
+//! chunks.
 
 use std::borrow::Cow;
 
@@ -33,7 +35,7 @@ pub const STEP_PATTERNS: &[&str] = &[
     "execute_diffusion*",
 ];
 
-/// What a step of a serving engine is for.
+/// Phase of a step of a serving engine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum StepPhase {
@@ -62,9 +64,9 @@ impl StepPhase {
 pub struct StepPart {
     /// Number of requests.
     pub requests: u64,
-    /// Tokens that are processed, summed over the requests.
+    /// Number of processed tokens, summed over the requests.
     pub tokens: Option<u64>,
-    /// Tokens that are attended to, those processed among them, summed over the requests.
+    /// Number of attended tokens, including the processed ones, summed over the requests.
     pub context_tokens: Option<u64>,
 }
 
@@ -78,19 +80,19 @@ impl StepPart {
     }
 }
 
-/// What the name of a step states of its batch; `None` where it states nothing.
+/// Batch data in the name of a step; `None` for missing values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct StepBatch {
-    /// What the step is for.
+    /// Phase of the step.
     pub phase: Option<StepPhase>,
-    /// All requests, where they are not counted by kind.
+    /// Number of all requests, if they are not counted by kind.
     pub requests: Option<u64>,
-    /// All tokens that are processed.
+    /// Number of all processed tokens.
     pub tokens: Option<u64>,
-    /// All tokens that are attended to, where they are not counted by kind.
+    /// Number of all attended tokens, if they are not counted by kind.
     pub context_tokens: Option<u64>,
-    /// Tokens of prompts that were cached before.
+    /// Number of prompt tokens that were cached before.
     pub cached_tokens: Option<u64>,
     /// Requests whose prompts are processed, where requests are counted by kind.
     pub prefill: Option<StepPart>,
@@ -107,18 +109,19 @@ impl StepBatch {
         }
     }
 
-    /// Returns the number of tokens that are processed: all that the name states, or those of both kinds of requests.
+    /// Returns the number of processed tokens: the total in the name, or the sum over both kinds of
+    /// requests.
     pub fn all_tokens(&self) -> Option<u64> {
         let by_kind = || self.prefill?.tokens?.checked_add(self.decode?.tokens?);
         self.tokens.or_else(by_kind)
     }
 
-    /// Returns the requests whose prompts are processed, if it is known how many they are.
+    /// Returns the requests whose prompts are processed, if their number is known.
     pub fn prefills(&self) -> Option<StepPart> {
         self.part(self.prefill, StepPhase::Prefill, self.tokens)
     }
 
-    /// Returns the requests that get a token, if it is known how many they are.
+    /// Returns the requests that get a token, if their number is known.
     pub fn decodes(&self) -> Option<StepPart> {
         self.part(self.decode, StepPhase::Decode, None)
     }
@@ -143,7 +146,7 @@ impl StepBatch {
         }
     }
 
-    /// Batches whose requests are counted by kind.
+    /// Creates a batch whose requests are counted by kind.
     fn counted(prefill: StepPart, decode: StepPart) -> Self {
         let phase = match (prefill.requests > 0, decode.requests > 0) {
             (true, true) => Some(StepPhase::Mixed),
@@ -160,7 +163,7 @@ impl StepBatch {
     }
 }
 
-/// Returns what the name of a step states of its batch, or `None` if it states nothing.
+/// Returns the batch data in the name of a step, or `None` if there are none.
 ///
 /// ```
 /// use trace_model::step_name::{StepPhase, step_batch};
@@ -177,16 +180,17 @@ pub fn step_batch(name: &str) -> Option<StepBatch> {
         .or_else(|| pairs(name))
 }
 
-/// Returns the phase that the name of a step states: by its batch, else by a word of its own (`decode_step 7`, not `decoder`).
+/// Returns the phase in the name of a step: from its batch, else from a separate word (`decode_step
+/// 7`, not `decoder`).
 pub fn step_phase(name: &str) -> Option<StepPhase> {
     match step_batch(name) {
-        // Counted by kind, words of the name state nothing more.
+        // If requests are counted by kind, words in the name add nothing.
         Some(batch) if batch.prefill.is_some() || batch.phase.is_some() => batch.phase,
         _ => phase_word(name),
     }
 }
 
-/// Words of a name that state a phase.
+/// Words in names that denote a phase.
 const PHASE_WORDS: [(&str, StepPhase); 4] = [
     ("prefill", StepPhase::Prefill),
     ("extend", StepPhase::Prefill),
@@ -194,7 +198,7 @@ const PHASE_WORDS: [(&str, StepPhase); 4] = [
     ("mixed", StepPhase::Mixed),
 ];
 
-/// Returns the phase that one word states.
+/// Returns the phase that a single word denotes.
 pub fn phase_of_word(word: &str) -> Option<StepPhase> {
     let known = PHASE_WORDS
         .iter()
@@ -202,14 +206,14 @@ pub fn phase_of_word(word: &str) -> Option<StepPhase> {
     known.map(|(_, phase)| *phase)
 }
 
-/// Returns the phase that a word of its own in a name states.
+/// Returns the phase that a separate word in a name denotes.
 pub fn phase_word(name: &str) -> Option<StepPhase> {
     let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
     words.find_map(phase_of_word)
 }
 
-/// Returns the kind of a step, which is what steps that are alike have in common: its name with `*` for numbers. Where requests are counted
-/// by kind, a count of 0 stays, since it tells phases apart.
+/// Returns the kind of a step, which equal steps share: its name with `*` for numbers. If requests
+/// are counted by kind, a count of 0 stays, since it distinguishes phases.
 ///
 /// ```
 /// use trace_model::step_name::step_kind;
@@ -228,7 +232,7 @@ pub fn step_kind(name: &str) -> String {
         let end = digits.find(|c: char| !c.is_ascii_digit());
         let (number, after) = digits.split_at(end.unwrap_or(digits.len()));
         let is_zero = number.bytes().all(|b| b == b'0');
-        // A number before a colon counts steps.
+        // A number before a colon is the step number.
         let is_count = is_counted && !after.starts_with(':');
         out.push_str(if is_zero && is_count { "0" } else { "*" });
         rest = after;
@@ -236,7 +240,7 @@ pub fn step_kind(name: &str) -> String {
     out + rest
 }
 
-/// Returns `name` with each number replaced by `#`, a `#` before it included.
+/// Returns `name` with each number, including a `#` before it, replaced by `#`.
 pub fn without_numbers(name: &str) -> Cow<'_, str> {
     if !name.bytes().any(|b| b.is_ascii_digit()) {
         return Cow::Borrowed(name);
@@ -252,16 +256,17 @@ pub fn without_numbers(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The number that a text begins with, and the rest.
+/// Returns the number at the start of a text, and the rest.
 fn number(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at_checked(digits)?;
     Some((number.parse().ok()?, rest))
 }
 
-/// Requests, tokens and tokens attended to of `3(sq48sk900…)`, and of `3(888)` and `3(888_788544)`, which have no tokens attended to.
+/// Parses requests, tokens and attended tokens of `3(sq48sk900…)`, and of `3(888)` and
+/// `3(888_788544)`, which have no attended tokens.
 ///
-/// `sqsk` is a sum of products, so the tokens attended to are what follows the first number.
+/// `sqsk` is a sum of products, so the attended tokens are the number after the first one.
 fn counted(text: &str) -> Option<StepPart> {
     let (requests, rest) = number(text)?;
     let inside = rest.strip_prefix('(').unwrap_or("");
@@ -277,7 +282,8 @@ fn counted(text: &str) -> Option<StepPart> {
     })
 }
 
-/// `execute_34_context_2(sq30sk930…)_generation_4(sq4sk8100…)` and `execute_context_1(888)_generation_0(0)`.
+/// Parses `execute_34_context_2(sq30sk930…)_generation_4(sq4sk8100…)` and
+/// `execute_context_1(888)_generation_0(0)`.
 fn context_and_generation(name: &str) -> Option<StepBatch> {
     let (head, generation) = name.split_once("generation_")?;
     let (head, context) = head.split_once("context_")?;
@@ -285,7 +291,7 @@ fn context_and_generation(name: &str) -> Option<StepBatch> {
     let mut prefill = counted(context)?;
     let tokens = head.strip_prefix("execute_").and_then(number);
     let tokens = tokens.map(|t| t.0);
-    // The tokens of a batch are those of prompts and one for each other request.
+    // The tokens of a batch are those of prompts plus one for each other request.
     prefill.tokens = prefill
         .tokens
         .or_else(|| tokens?.checked_sub(decode.requests));
@@ -295,7 +301,7 @@ fn context_and_generation(name: &str) -> Option<StepBatch> {
     })
 }
 
-/// `execute_new_1_cached_32`.
+/// Parses `execute_new_1_cached_32`.
 fn new_and_cached(name: &str) -> Option<StepBatch> {
     let (new, rest) = number(name.strip_prefix("execute_new_")?)?;
     let (cached, _) = number(rest.strip_prefix("_cached_")?)?;
@@ -305,7 +311,7 @@ fn new_and_cached(name: &str) -> Option<StepBatch> {
     ))
 }
 
-/// `[Executor] _forward_step 3: 1 ctx reqs, 64 ctx tokens, 32 gen reqs`.
+/// Parses `[Executor] _forward_step 3: 1 ctx reqs, 64 ctx tokens, 32 gen reqs`.
 fn ctx_and_gen(name: &str) -> Option<StepBatch> {
     let before = |what: &str| {
         let head = name.split_once(what)?.0;
@@ -319,7 +325,7 @@ fn ctx_and_gen(name: &str) -> Option<StepBatch> {
     Some(StepBatch::counted(prefill, decode))
 }
 
-/// Words of the form `name=number` in brackets: `step[DECODE bs=32 toks=32]`.
+/// Parses words of the form `name=number` in brackets: `step[DECODE bs=32 toks=32]`.
 fn pairs(name: &str) -> Option<StepBatch> {
     let inner = name.get(name.find(['[', '('])? + 1..)?;
     let words = inner.split(|c: char| !(c.is_ascii_alphanumeric() || "=_.:".contains(c)));

@@ -1,4 +1,4 @@
-//! Instants and spans in exact integer nanoseconds.
+//! Instants and durations in exact integer nanoseconds.
 
 use std::fmt;
 use std::ops::{Add, Neg, Sub};
@@ -7,37 +7,37 @@ use std::ops::{Add, Neg, Sub};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Timestamp(i64);
 
-/// A span of time in nanoseconds; may be negative (for example a latency under clock skew).
+/// A duration in nanoseconds; may be negative (for example a latency under clock skew).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Nanos(i64);
 
 impl Timestamp {
-    /// The instant `ns` nanoseconds after the origin.
+    /// Returns the instant `ns` nanoseconds after the origin.
     pub const fn from_nanos(ns: i64) -> Self {
         Self(ns)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// `self + span`, held at the ends of the range instead of wrapping.
+    /// Returns `self + span`, saturating at the ends of the range.
     pub const fn saturating_add(self, span: Nanos) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 }
 
 impl Nanos {
-    /// No time at all.
+    /// Zero duration.
     pub const ZERO: Self = Self(0);
 
-    /// A span of `ns` nanoseconds.
+    /// Creates a duration of `ns` nanoseconds.
     pub const fn new(ns: i64) -> Self {
         Self(ns)
     }
 
-    /// The span as a plain number of nanoseconds.
+    /// Returns the duration as a plain number of nanoseconds.
     pub const fn get(self) -> i64 {
         self.0
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A stretch of time, closed on the left and open on the right.
+/// A half-open interval of time: includes its start, excludes its end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TimeRange {
     /// First instant inside.
@@ -106,13 +106,13 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// Everything.
+    /// All time.
     pub const ALL: Self = Self {
         start: Timestamp(i64::MIN),
         end: Timestamp(i64::MAX),
     };
 
-    /// The range from `start` to `end`, empty at `start` if `end` lies before it.
+    /// Creates the range from `start` to `end`, empty at `start` if `end` lies before it.
     pub fn new(start: Timestamp, end: Timestamp) -> Self {
         Self {
             start,
@@ -120,33 +120,33 @@ impl TimeRange {
         }
     }
 
-    /// Length of the range.
+    /// Returns the length of the range.
     pub fn duration(self) -> Nanos {
         self.end - self.start
     }
 
-    /// Is `at` inside?
+    /// Returns `true` if `at` is inside.
     pub fn contains(self, at: Timestamp) -> bool {
         self.start <= at && at < self.end
     }
 
-    /// The part of `self` that is also in `other`, `None` when they share no instant.
+    /// Returns the intersection with `other`; `None` if it is empty.
     pub fn intersect(self, other: Self) -> Option<Self> {
         let (start, end) = (self.start.max(other.start), self.end.min(other.end));
         (start < end).then_some(Self { start, end })
     }
 }
 
-/// The clock that the timestamps of a trace count.
+/// Clock of the timestamps of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum ClockDomain {
-    /// A clock the file does not name; only differences mean something.
+    /// A clock that the file does not name; only differences are meaningful.
     #[default]
     Unknown,
-    /// Time since boot, suspends included (the default of Perfetto traces).
+    /// Time since boot, including suspends (the default of Perfetto traces).
     BootTime,
-    /// Time since boot, suspends excluded.
+    /// Time since boot, excluding suspends.
     Monotonic,
     /// Unix time.
     RealTime,

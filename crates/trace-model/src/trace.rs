@@ -13,10 +13,10 @@ use crate::table::slice::{CategoryId, OPEN, SliceTable};
 use crate::table::track::{Process, Thread, Track};
 use crate::time::{Nanos, TimeRange, Timestamp};
 
-/// An immutable timeline: made by [`crate::TraceBuilder::finish`], shared freely between threads.
+/// An immutable timeline: built by [`crate::TraceBuilder::finish`], freely shared between threads.
 ///
 /// Slices are stored in processing order, which is ascending time with parents before children; a
-/// [`SliceId`] is the place in that order.
+/// [`SliceId`] is the index in that order.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) slices: SliceTable,
@@ -40,17 +40,17 @@ pub struct Trace {
     end: i64,
 }
 
-/// One slice: a cheap handle of trace and row.
+/// A slice: a cheap handle of trace and row.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'t> {
     trace: &'t Trace,
     row: usize,
 }
 
-/// Where one argument is in each shape; made by [`Trace::arg_column`].
+/// Position of one argument in each shape; created by [`Trace::arg_column`].
 #[derive(Clone, Debug)]
 pub struct ArgColumn {
-    /// By shape: position and kind.
+    /// Position and kind by shape.
     at: Vec<Option<(u16, ArgKind)>>,
 }
 
@@ -69,7 +69,7 @@ impl Trace {
         meta: Metadata,
         diagnostics: Diagnostics,
     ) -> Self {
-        // Slice and flow packed into one key: the sort moves 8 bytes and looks nothing up.
+        // Slice and flow are packed into one key: the sort moves 8 bytes and needs no look-up.
         let index = |slice: fn(&Flow) -> SliceId| {
             let pack = |(i, f): (usize, &Flow)| ((slice(f).index() as u64) << 32) | i as u64;
             let mut keys: Vec<u64> = flows.iter().enumerate().map(pack).collect();
@@ -114,26 +114,26 @@ impl Trace {
         }
     }
 
-    /// Number of slices.
+    /// Returns the number of slices.
     pub fn len(&self) -> usize {
         self.slices.len()
     }
 
-    /// Are there no slices?
+    /// Returns `true` if there are no slices.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All slices in ascending time.
+    /// Returns all slices in ascending time.
     pub fn slices(&self) -> impl DoubleEndedIterator<Item = Slice<'_>> + ExactSizeIterator {
         (0..self.len()).map(|row| Slice { trace: self, row })
     }
 
-    /// One slice.
+    /// Returns a slice.
     ///
     /// # Panics
     ///
-    /// For an id of another, longer trace, as all lookups by id do.
+    /// Panics for an id of another, longer trace, as all look-ups by id do.
     pub fn slice(&self, id: SliceId) -> Slice<'_> {
         assert!(id.index() < self.len(), "slice id of another trace");
         Slice {
@@ -142,7 +142,7 @@ impl Trace {
         }
     }
 
-    /// The slices that start in `range`, in ascending time. Cost: two binary searches.
+    /// Returns the slices that start in `range`, in ascending time. Cost: two binary searches.
     pub fn starting_in(
         &self,
         range: TimeRange,
@@ -156,7 +156,7 @@ impl Trace {
         (from..to).map(|row| Slice { trace: self, row })
     }
 
-    /// The slices of one track in ascending time, parents before children.
+    /// Returns the slices of one track in ascending time, parents before children.
     pub fn slices_on(&self, track: TrackId) -> &[SliceId] {
         let bound = |i: usize| self.track_start.get(i).map_or(0, |&n| n as usize);
         self.by_track
@@ -164,52 +164,52 @@ impl Trace {
             .unwrap_or(&[])
     }
 
-    /// All tracks, in the order the reader met them, overflow tracks last.
+    /// Returns all tracks, in the order of the reader, overflow tracks last.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// One track.
+    /// Returns a track.
     pub fn track(&self, id: TrackId) -> &Track {
         &self.tracks[id.index()]
     }
 
-    /// Ids of all tracks.
+    /// Returns the ids of all tracks.
     pub fn track_ids(&self) -> impl ExactSizeIterator<Item = TrackId> + use<> {
         (0..self.tracks.len()).filter_map_exact(TrackId::new)
     }
 
-    /// All threads.
+    /// Returns all threads.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// One thread.
+    /// Returns a thread.
     pub fn thread(&self, id: ThreadId) -> &Thread {
         &self.threads[id.index()]
     }
 
-    /// All processes.
+    /// Returns all processes.
     pub fn processes(&self) -> &[Process] {
         &self.processes
     }
 
-    /// One process.
+    /// Returns a process.
     pub fn process(&self, id: ProcessId) -> &Process {
         &self.processes[id.index()]
     }
 
-    /// All arrows in order of creation.
+    /// Returns all flow arrows in order of creation.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    /// The arrows that leave `slice`. Cost: a binary search.
+    /// Returns the flow arrows that leave `slice`. Cost: a binary search.
     pub fn flows_from(&self, slice: SliceId) -> impl Iterator<Item = (FlowId, &Flow)> {
         self.flows_at(&self.flows_by_from, |f| f.from, slice)
     }
 
-    /// The arrows that arrive at `slice`. Cost: a binary search.
+    /// Returns the flow arrows that arrive at `slice`. Cost: a binary search.
     pub fn flows_to(&self, slice: SliceId) -> impl Iterator<Item = (FlowId, &Flow)> {
         self.flows_at(&self.flows_by_to, |f| f.to, slice)
     }
@@ -227,32 +227,32 @@ impl Trace {
         })
     }
 
-    /// All counter samples.
+    /// Returns all counter samples.
     pub fn counters(&self) -> &CounterTable {
         &self.counters
     }
 
-    /// All strings.
+    /// Returns all strings.
     pub fn strings(&self) -> &StringTable {
         &self.strings
     }
 
-    /// The text of a string id.
+    /// Returns the text of a string id.
     pub fn text(&self, id: StrId) -> &str {
         self.strings.get(id)
     }
 
-    /// What the file says about itself.
+    /// Returns the metadata of the file.
     pub fn meta(&self) -> &Metadata {
         &self.meta
     }
 
-    /// What was odd about the input.
+    /// Returns the issues of the input.
     pub fn diagnostics(&self) -> &Diagnostics {
         &self.diagnostics
     }
 
-    /// From the first start to the last end; empty at 0 for an empty trace.
+    /// Returns the time from the first start to the last end; empty at 0 for an empty trace.
     pub fn span(&self) -> TimeRange {
         let first = self
             .slices
@@ -267,9 +267,9 @@ impl Trace {
         )
     }
 
-    /// Looks an argument up in every shape once, so that reading it from a slice is one index.
-    /// `key` is without prefix: `correlation` finds `args.correlation` and `debug.correlation`;
-    /// of equal keys in one slice the last counts.
+    /// Looks up an argument in every shape once, so that reading it from a slice is one index.
+    /// `key` has no prefix: `correlation` finds `args.correlation` and `debug.correlation`; of
+    /// equal keys in one slice the last counts.
     pub fn arg_column(&self, key: &str) -> ArgColumn {
         let at = self
             .args
@@ -285,7 +285,7 @@ impl Trace {
         ArgColumn { at }
     }
 
-    /// Names of all categories.
+    /// Returns the names of all categories.
     pub fn categories(&self) -> impl ExactSizeIterator<Item = (CategoryId, &str)> {
         self.categories.iter().enumerate().map(|(i, &c)| {
             let id = u16::try_from(i).map_or(CategoryId::NONE, CategoryId);
@@ -293,14 +293,14 @@ impl Trace {
         })
     }
 
-    /// The dictionary entry of a category, if any slice of the file used it.
+    /// Returns the dictionary entry of a category, if any slice of the file used it.
     pub fn find_category(&self, name: &str) -> Option<CategoryId> {
         self.categories()
             .find(|&(_, n)| n == name)
             .map(|(id, _)| id)
     }
 
-    /// Memory held, in bytes.
+    /// Returns the memory used, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.slices.heap_bytes()
             + self.by_track.capacity() * 4
@@ -313,7 +313,7 @@ impl Trace {
 }
 
 trait FilterMapExact: ExactSizeIterator<Item = usize> + Sized {
-    /// Ids of rows that exist: below the limit by construction.
+    /// Returns ids of existing rows: below the limit by construction.
     fn filter_map_exact<T>(self, id: fn(usize) -> Option<T>) -> impl ExactSizeIterator<Item = T>;
 }
 
@@ -342,28 +342,28 @@ fn index_by_track(track: &[TrackId], tracks: usize) -> (Vec<SliceId>, Vec<u32>) 
 }
 
 impl<'t> Slice<'t> {
-    /// Its id.
+    /// Returns its id.
     pub fn id(self) -> SliceId {
         SliceId::new(self.row).expect("a stored slice has an id")
     }
 
-    /// The trace it belongs to.
+    /// Returns its trace.
     pub fn trace(self) -> &'t Trace {
         self.trace
     }
 
-    /// When it starts.
+    /// Returns its start.
     pub fn ts(self) -> Timestamp {
         Timestamp::from_nanos(self.trace.slices.ts[self.row])
     }
 
-    /// How long it lasts; `None` if it was never closed.
+    /// Returns its duration; `None` if it was never closed.
     pub fn dur(self) -> Option<Nanos> {
         let dur = self.trace.slices.dur[self.row];
         (dur != OPEN).then_some(Nanos::new(dur))
     }
 
-    /// When it ends; a slice that was never closed ends with the trace.
+    /// Returns its end; a slice that was never closed ends with the trace.
     pub fn end(self) -> Timestamp {
         match self.dur() {
             Some(dur) => self.ts() + dur,
@@ -371,22 +371,22 @@ impl<'t> Slice<'t> {
         }
     }
 
-    /// From start to end.
+    /// Returns the range from start to end.
     pub fn range(self) -> TimeRange {
         TimeRange::new(self.ts(), self.end())
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> Option<&'t str> {
         self.name_id().map(|id| self.trace.strings.get(id))
     }
 
-    /// Its name as an id of the trace's strings.
+    /// Returns its name as an id of the trace's strings.
     pub fn name_id(self) -> Option<StrId> {
         self.trace.slices.name[self.row]
     }
 
-    /// Its category; none is not the same as an empty one.
+    /// Returns its category; `None` differs from an empty one.
     pub fn category(self) -> Option<&'t str> {
         let id = self.category_id();
         self.trace
@@ -395,22 +395,22 @@ impl<'t> Slice<'t> {
             .map(|&c| self.trace.strings.get(c))
     }
 
-    /// Its category as a dictionary entry.
+    /// Returns its category as a dictionary entry.
     pub fn category_id(self) -> CategoryId {
         self.trace.slices.category[self.row]
     }
 
-    /// The track it is on.
+    /// Returns the id of its track.
     pub fn track_id(self) -> TrackId {
         self.trace.slices.track[self.row]
     }
 
-    /// The track it is on.
+    /// Returns its track.
     pub fn track(self) -> &'t Track {
         self.trace.track(self.track_id())
     }
 
-    /// The slice around it.
+    /// Returns the enclosing slice.
     pub fn parent(self) -> Option<Slice<'t>> {
         let parent = self.trace.slices.parent[self.row]?;
         Some(Slice {
@@ -419,17 +419,17 @@ impl<'t> Slice<'t> {
         })
     }
 
-    /// Number of slices around it.
+    /// Returns the number of enclosing slices.
     pub fn depth(self) -> usize {
         usize::from(self.trace.slices.depth[self.row])
     }
 
-    /// The slices around it, from the innermost outwards.
+    /// Returns the enclosing slices, from the innermost outwards.
     pub fn ancestors(self) -> impl Iterator<Item = Slice<'t>> {
         std::iter::successors(self.parent(), |s| s.parent())
     }
 
-    /// Its arguments with full keys, in the order of the file.
+    /// Returns its arguments with full keys, in the order of the file.
     pub fn args(self) -> impl ExactSizeIterator<Item = (&'t str, ArgValue<'t>)> {
         let trace = self.trace;
         trace.args.list(self.args_ref()).map(move |arg| {
@@ -440,7 +440,7 @@ impl<'t> Slice<'t> {
         })
     }
 
-    /// One argument by its key without prefix. For many slices use [`Trace::arg_column`].
+    /// Returns one argument by its key without prefix. For many slices use [`Trace::arg_column`].
     pub fn arg(self, key: &str) -> Option<ArgValue<'t>> {
         self.args()
             .filter(|(k, _)| bare_key(k) == key)
@@ -455,7 +455,7 @@ impl<'t> Slice<'t> {
         }
     }
 
-    /// CPU time of the thread when it started, and spent in it, where recorded.
+    /// Returns the CPU time of the thread at its start, and the CPU time spent in it, if recorded.
     pub fn thread_time(self) -> Option<(i64, Option<i64>)> {
         let list = &self.trace.thread_time;
         let at = list.binary_search_by_key(&self.row, |t| t.0.index()).ok()?;
@@ -464,7 +464,7 @@ impl<'t> Slice<'t> {
 }
 
 impl ArgColumn {
-    /// The argument of `slice`, if it has one of this key.
+    /// Returns the argument of `slice`, if it has one of this key.
     pub fn get<'t>(&self, slice: Slice<'t>) -> Option<ArgValue<'t>> {
         let at = slice.args_ref();
         let (position, kind) = (*self.at.get(usize::from(at.shape.0))?)?;
@@ -480,12 +480,12 @@ impl ArgColumn {
         ))
     }
 
-    /// The argument of `slice` as a signed integer.
+    /// Returns the argument of `slice` as a signed integer.
     pub fn int(&self, slice: Slice<'_>) -> Option<i64> {
         self.get(slice).and_then(ArgValue::as_i64)
     }
 
-    /// Does no slice of the trace have it?
+    /// Returns `true` if no slice of the trace has the argument.
     pub fn is_empty(&self) -> bool {
         self.at.iter().all(Option::is_none)
     }

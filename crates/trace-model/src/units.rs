@@ -1,6 +1,6 @@
-//! The unit vocabulary: what a number counts.
+//! Units of numbers.
 
-/// What a number counts. The unit fixes the suffix of machine-readable names.
+/// Unit of a number; it fixes the suffix of machine-readable names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Unit {
@@ -10,11 +10,11 @@ pub enum Unit {
     Nanos,
     /// Bytes.
     Bytes,
-    /// Bytes in a second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// How many.
+    /// Count.
     Count,
-    /// Hundredths.
+    /// Percent.
     Percent,
     /// Hertz.
     Hertz,
@@ -25,7 +25,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The suffix of a column or key in this unit, for example `_ns`.
+    /// Returns the suffix of a column or key in this unit, for example `_ns`.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -40,7 +40,7 @@ impl Unit {
         }
     }
 
-    /// The unit's name in Perfetto's counter tables.
+    /// Returns the unit's name in Perfetto's counter tables.
     pub fn perfetto_name(self) -> &'static str {
         match self {
             Self::Nanos => "ns",

@@ -1,17 +1,17 @@
-//! Functions of the host that wait, by their names.
+//! Recognizes waiting host functions by name.
 
-/// What a function waits for while it does nothing itself.
+/// The object that a function waits for while it is idle itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Waiting {
-    /// Work on the device.
+    /// GPU activity.
     Device,
-    /// Something from outside: a request, a message, a queue, a lock, time to pass.
+    /// External input: a request, a message, a queue, a lock, a timer.
     Input,
     /// Another thread or process that works.
     Peer,
 }
 
-/// Waits for the device, by the plain name.
+/// Functions that wait for the device, by plain name.
 const DEVICE: [&str; 5] = [
     "synchronize",
     "synchronise",
@@ -20,7 +20,7 @@ const DEVICE: [&str; 5] = [
     "_local_scalar_dense",
 ];
 
-/// Waits for something from outside. SGLang and vLLM take requests by the last five.
+/// Functions that wait for external input. SGLang and vLLM receive requests with the last five.
 const INPUT: [&str; 25] = [
     "acquire",
     "select",
@@ -49,7 +49,7 @@ const INPUT: [&str; 25] = [
     "pull_requests",
 ];
 
-/// Waits for another thread or process.
+/// Functions that wait for another thread or process.
 const PEER: [&str; 7] = [
     "wait",
     "wait_for",
@@ -60,7 +60,8 @@ const PEER: [&str; 7] = [
     "pthread_cond_timedwait",
 ];
 
-/// Functions that run others and wait between these: their own time is waiting, that of what they call is not.
+/// Functions that run others and wait between these: their own time is waiting, that of their
+/// callees is not.
 const LOOPS: [&str; 6] = [
     "run_forever",
     "_run_once",
@@ -70,8 +71,9 @@ const LOOPS: [&str; 6] = [
     "process_input_sockets",
 ];
 
-/// The name of a function without file, class, namespace and object: `acquire` of `threading.Lock.acquire`, `queue.py(12): get`
-/// gives `get`, `<built-in method poll of select.epoll object at 0x7f>` gives `poll`.
+/// Returns the name of a function without file, class, namespace and object: `acquire` for
+/// `threading.Lock.acquire`, `get` for `queue.py(12): get`, `poll` for `<built-in method poll of
+/// select.epoll object at 0x7f>`.
 fn plain(name: &str) -> &str {
     for head in ["<built-in method ", "<built-in function "] {
         if let Some(rest) = name.strip_prefix(head) {
@@ -82,7 +84,7 @@ fn plain(name: &str) -> &str {
     last.trim_end_matches("()").trim_end_matches('>')
 }
 
-/// Operators of tensors share names with system calls: `select`, `poll`.
+/// Returns `true` for tensor operators, which share names with system calls: `select`, `poll`.
 fn of_tensors(name: &str) -> bool {
     name.starts_with("aten::")
         || (name.starts_with("<built-in method ")
@@ -90,7 +92,8 @@ fn of_tensors(name: &str) -> bool {
 }
 
 impl Waiting {
-    /// Returns what a call waits for in all of its time, its callees included; `None` if it does not wait.
+    /// Returns what a call waits for in all of its time, including its callees; `None` if it does
+    /// not wait.
     ///
     /// Names are those of Python profilers (`file.py(12): function`, `<built-in method …>`), of probes (`Class.method`), of
     /// operators (`aten::item`) and of the C library.
@@ -111,7 +114,7 @@ impl Waiting {
         let holder = || name.to_ascii_lowercase();
         let is_queue = || plain == "get" && holder().contains("queue");
         let is_future = || plain == "result" && name.contains("futures");
-        // Not that of texts and paths.
+        // Excludes the `join` of texts and paths.
         let is_join =
             || plain == "join" && ["thread", "process"].iter().any(|of| holder().contains(of));
         if DEVICE.contains(&plain) || plain.contains("synchronize") {
@@ -132,8 +135,8 @@ impl Waiting {
         }
     }
 
-    /// Returns what a function waits for in its own time, without its callees: that of [`Waiting::of_call`], or of a loop
-    /// that runs others in between.
+    /// Returns what a function waits for in its own time, without its callees: the result of
+    /// [`Waiting::of_call`], or that of a loop that runs others in between.
     #[must_use]
     pub fn of_own_time(name: &str) -> Option<Self> {
         Self::of_call(name).or_else(|| {
@@ -189,7 +192,7 @@ mod tests {
         ] {
             assert_eq!(Waiting::of_call(name), want, "{name}");
         }
-        // A loop waits in its own time only.
+        // A loop waits only in its own time.
         let name = "asyncio/base_events.py(590): run_forever";
         assert_eq!(
             (Waiting::of_call(name), Waiting::of_own_time(name)),

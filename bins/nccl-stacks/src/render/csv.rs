@@ -1,4 +1,4 @@
-//! One line for each stack of each trace.
+//! Writes one line for each stack of each trace.
 
 use std::io::Write;
 

@@ -22,7 +22,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
     Ok(())
 }
 
-/// A name without the characters that separate frames and stacks.
+/// Returns a name without the characters that separate frames and stacks.
 fn folded(name: &str) -> Cow<'_, str> {
     if name.contains([';', '\n', '\r']) {
         Cow::Owned(name.replace(';', ":").replace(['\n', '\r'], " "))

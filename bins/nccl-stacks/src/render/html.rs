@@ -6,7 +6,7 @@ use charts::html::{Page, Section};
 
 use crate::render::{Report, svg, tables};
 
-/// Rows of a table that the page shows.
+/// Maximum number of rows of a table in the page.
 const MOST_ROWS: usize = 200;
 
 /// Writes the page.

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::render::{Answered, Ranks, Report, tables};
 
-/// Version of the document: the minor part grows when a member appears, the major one when a member goes or means something else.
+/// Version of the document: the minor part grows when a member is added, the major one when a
+/// member is removed or changes its meaning.
 pub(crate) const SCHEMA: &str = "2.0";
 
-/// Launches of a stack that the document shows.
+/// Maximum number of example launches of a stack in the document.
 const EXAMPLES: usize = 3;
 
 /// Writes the report.
@@ -46,7 +47,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
     write_value(&document, out)
 }
 
-/// A document that says why there is no report.
+/// Writes a document that explains why there is no report.
 pub(crate) fn refusal(outcome: &str, message: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut document = head();
     extend(

@@ -28,11 +28,12 @@ use crate::input::Input;
 pub(crate) struct Answered {
     pub(crate) input: Input,
     pub(crate) answer: Answer,
-    /// Why there is no GPU activity, if there is none.
+    /// Reason for missing GPU activity, if there is none.
     pub(crate) no_gpu_activity: Option<String>,
-    /// The launch calls of the whole trace.
+    /// Launch API calls of the whole trace.
     pub(crate) calls: Calls,
-    /// For each of the answer's collectives its time without waiting, where the recordings of all its ranks tell it.
+    /// Time of each collective of the answer without waiting, if the recordings of all its ranks
+    /// give it.
     pub(crate) transfers: Vec<Option<Transfer>>,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Calls {
 }
 
 impl Answered {
-    /// Looks in the whole trace for the reasons why there is no stack; nothing if there is one.
+    /// Searches the whole trace for the reasons why there is no stack; skipped if there is one.
     pub(crate) fn new(input: Input, answer: Answer) -> Self {
         let (mut calls, mut why) = (Calls::default(), None);
         if answer.absence.is_some() {
@@ -68,20 +69,20 @@ impl Answered {
     }
 }
 
-/// All that the report shows.
+/// Data of the report.
 pub(crate) struct Report<'a> {
     pub(crate) cli: &'a Cli,
     /// Name of the selection of kernels.
     pub(crate) kernels: String,
     pub(crate) traces: &'a [Answered],
     pub(crate) captures: &'a [(String, Trace)],
-    /// What needs several ranks.
+    /// Results that need several ranks.
     pub(crate) ranks: Option<Ranks>,
-    /// What speaks against the traces being the ranks of one job.
+    /// Evidence against the traces being the ranks of one job.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What needs several ranks.
+/// Results that need several ranks.
 pub(crate) struct Ranks {
     pub(crate) merged: Vec<MergedStack>,
     pub(crate) alignment: Alignment,
@@ -90,7 +91,7 @@ pub(crate) struct Ranks {
 }
 
 impl<'a> Report<'a> {
-    /// Puts the answers together.
+    /// Combines the answers.
     pub(crate) fn new(
         cli: &'a Cli,
         kernels: String,
@@ -114,7 +115,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Writes the report in the format asked for.
+    /// Writes the report in the requested format.
     pub(crate) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         match self.cli.format.format() {
             Format::Text => text::write(self, out),
@@ -128,12 +129,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The frames of a stack of one trace, outermost first.
+    /// Returns the frames of a stack of one trace, outermost first.
     pub(crate) fn frames<'s>(&self, trace: &'s Answered, stack: &MeasuredStack) -> Vec<&'s str> {
         trace.answer.stacks.table.root_first(stack.group.stack)
     }
 
-    /// What a stack weighs in folded stacks and flame graphs.
+    /// Returns the weight of a stack in folded stacks and flame graphs.
     pub(crate) fn weight(&self, stack: &MeasuredStack) -> u64 {
         let measures = stack.measures.as_ref();
         let ns = |ns: Option<i64>| ns.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
@@ -144,7 +145,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What the weights are, in words.
+    /// Returns a title for the weights.
     pub(crate) fn weight_title(&self) -> &'static str {
         match self.cli.report.value {
             Value::Launches => "launches",
@@ -153,14 +154,14 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Are the weights times?
+    /// Returns `true` if the weights are times.
     pub(crate) fn weighs_time(&self) -> bool {
         self.cli.report.value != Value::Launches
     }
 }
 
 impl Ranks {
-    /// Joins the ranks, and gives each its transfers.
+    /// Joins the ranks, and assigns each its transfers.
     fn new(traces: &mut [Answered]) -> Self {
         let ranks: Vec<RankTrace<'_>> = traces
             .iter()

@@ -14,7 +14,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
     Ok(())
 }
 
-/// The figure; with several traces the rank is the outermost frame.
+/// Returns the figure; with several traces the rank is the outermost frame.
 pub(crate) fn figure(report: &Report<'_>) -> Svg {
     let mut options = FlameOptions::default();
     options.title = format!("Launch stacks by {}", report.weight_title()).into();

@@ -10,10 +10,10 @@ use crate::render::{Answered, Report};
 
 type Titled = Vec<(String, Table)>;
 
-/// What exposed communication is, as in all commands.
+/// Definition of exposed communication, as in all commands.
 pub(crate) const EXPOSED: &str = "communication without computation, memcpy aside";
 
-/// The tables of one trace: what stacks cost, devices, graphs, and with `--diagnostics` the
+/// Returns the tables of one trace: costs of stacks, devices, graphs, and with `--diagnostics` the
 /// evidence.
 pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<Titled> {
     let mut out = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<
     Ok(out)
 }
 
-/// What to give so that kernels of graphs have stacks, if no kernel of a graph has one.
+/// Returns a hint on how to get stacks for the kernels of graphs, if no such kernel has one.
 pub(crate) fn capture_advice(report: &Report<'_>, trace: &Answered) -> Option<String> {
     let graphs = &trace.answer.graphs;
     if graphs.is_empty() || graphs.iter().any(|graph| graph.matched() > 0) {
@@ -69,7 +69,7 @@ pub(crate) fn capture_advice(report: &Report<'_>, trace: &Answered) -> Option<St
     ))
 }
 
-/// One row for each stack.
+/// Returns one row for each stack.
 pub(crate) fn costs(answer: &Answer) -> report::Result<Table> {
     let ns =
         |name: &'static str, title: &'static str| Column::int(name).unit(Unit::Nanos).title(title);
@@ -106,7 +106,7 @@ pub(crate) fn costs(answer: &Answer) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The kinds of evidence for a stack in a few letters, best first.
+/// Returns the kinds of evidence for a stack as abbreviations, best first.
 fn short_methods(stack: &MeasuredStack) -> String {
     let short = |method: LinkMethod| match method {
         LinkMethod::Correlation => "id",
@@ -125,13 +125,13 @@ fn kinds(stack: &MeasuredStack) -> Vec<LinkMethod> {
     methods
 }
 
-/// The kinds of evidence for a stack, best first.
+/// Returns the kinds of evidence for a stack, best first.
 pub(crate) fn methods(stack: &MeasuredStack) -> String {
     let names: Vec<&str> = kinds(stack).iter().map(|m| m.name()).collect();
     names.join("+")
 }
 
-/// What the bandwidths are, or why there are none.
+/// Returns the definition of the bandwidths, or the reason why there are none.
 fn messages_title(report: &Report<'_>, answer: &Answer) -> String {
     let measures = answer.groups.iter().filter_map(|s| s.measures.as_ref());
     let known: usize = measures.map(|m| m.bandwidth.collectives).sum();
@@ -147,10 +147,10 @@ fn messages_title(report: &Report<'_>, answer: &Answer) -> String {
     format!("Messages of the collectives, by stack ({why}):")
 }
 
-/// Sizes that are listed one by one.
+/// Maximum number of sizes listed one by one.
 const MOST_SIZES: usize = 3;
 
-/// The sizes of messages, exactly: each of a few, the range of more.
+/// Returns the exact sizes of messages: each of a few, the range of more.
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
 fn sizes(m: &Measures) -> String {
     let size = |bytes: u64| report::human::bytes(bytes as f64);
@@ -264,7 +264,7 @@ fn graphs(report: &Report<'_>, trace: &Answered) -> report::Result<Table> {
     Ok(table)
 }
 
-/// How many of a graph's kernels were matched to its capture.
+/// Returns the share of a graph's kernels that were matched to its capture, in percent.
 pub(crate) fn matched_pct(graph: &GraphMatch) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     let share = graph.matched() as f64 / graph.graph.kernels.len().max(1) as f64;
@@ -291,7 +291,7 @@ fn evidence(trace: &Answered) -> report::Result<Table> {
     Ok(table)
 }
 
-/// Rows of long lists that text shows.
+/// Maximum number of rows of long lists in text.
 const MOST_ROWS: usize = 20;
 
 fn conflicts(trace: &Answered) -> report::Result<Table> {
@@ -331,7 +331,7 @@ fn unlinked(trace: &Answered) -> report::Result<Table> {
     Ok(table)
 }
 
-/// The tables that need several traces: ranks side by side, waits, or a comparison.
+/// Returns the tables that need several traces: ranks side by side, wait times, or a comparison.
 pub(crate) fn across_traces(report: &Report<'_>) -> report::Result<Titled> {
     let mut out = Vec::new();
     if let Some(ranks) = &report.ranks {

@@ -1,4 +1,4 @@
-//! Text for people: the documented form of the stacks, then what is known beyond it.
+//! Text output: the documented form of the stacks, then additional results.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::render::{Answered, Calls, Report, tables};
 /// Writes the report.
 pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut text = String::new();
-    // What all ranks have in common comes before the ranks one by one.
+    // Results across ranks come before the single ranks.
     if !report.cli.compat {
         for (title, table) in tables::across_traces(report)? {
             titled(&title, &table, &mut text);
@@ -39,7 +39,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
     Ok(())
 }
 
-/// A table below its title.
+/// Appends a table below its title.
 fn titled(title: &str, table: &Table, text: &mut String) {
     let title = wrapped(title, cli::terminal::DEFAULT_WIDTH).join("\n");
     let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
@@ -52,7 +52,7 @@ fn options() -> TextOptions {
     }
 }
 
-/// How many stacks were found.
+/// Appends the number of stacks found.
 fn header(trace: &Answered, text: &mut String) {
     let answer = &trace.answer;
     let total = answer.groups.len() + answer.left_out;
@@ -66,7 +66,7 @@ fn header(trace: &Answered, text: &mut String) {
     };
 }
 
-/// The documented form: the stacks alone.
+/// Appends the documented form: the stacks alone.
 fn documented(report: &Report<'_>, trace: &Answered, text: &mut String) {
     if let Some(absence) = &trace.answer.absence {
         nothing(report, trace, absence, text);
@@ -76,8 +76,8 @@ fn documented(report: &Report<'_>, trace: &Answered, text: &mut String) {
     }
 }
 
-/// What the stacks cost, then the stacks with the numbers that they have in the table; with several ranks the tables
-/// alone, since the stacks of all ranks come first.
+/// Appends the costs of the stacks, then the stacks with their numbers in the table; with several
+/// ranks only the tables, since the stacks of all ranks come first.
 fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> anyhow::Result<()> {
     let answer = &trace.answer;
     if let Some(absence) = &answer.absence {
@@ -109,7 +109,7 @@ fn launches(count: usize) -> String {
     format!("{} launch{plural}", report::human::count(count as u64))
 }
 
-/// The stacks of all ranks, with the numbers that they have in the table.
+/// Appends the stacks of all ranks, with their numbers in the table.
 fn merged_blocks(report: &Report<'_>, text: &mut String) {
     let merged = report.ranks.iter().flat_map(|r| &r.merged);
     for (at, stack) in merged.enumerate() {
@@ -119,7 +119,7 @@ fn merged_blocks(report: &Report<'_>, text: &mut String) {
     }
 }
 
-/// One frame a line, the outermost first unless asked otherwise.
+/// Appends one frame per line, the outermost first unless requested otherwise.
 fn frames(report: &Report<'_>, root_first: &[&str], text: &mut String) {
     let mut all = root_first.to_vec();
     if report.cli.report.is_leaf_first() {
@@ -131,8 +131,8 @@ fn frames(report: &Report<'_>, root_first: &[&str], text: &mut String) {
     text.push('\n');
 }
 
-/// A frame without what says nothing to a reader: the object that a built-in method is bound to, and the underscore that
-/// is left of a module's number.
+/// Returns a frame without parts that mean nothing to a reader: the object that a built-in method
+/// is bound to, and the underscore that remains of a module's number.
 fn readable(frame: &str) -> Cow<'_, str> {
     if let Some(module) = frame.strip_prefix("nn.Module: ") {
         return Cow::Owned(format!("nn.Module: {}", module.trim_end_matches('_')));
@@ -146,8 +146,8 @@ fn readable(frame: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the shown stack with most kernel time and its share of the time of all stacks, shown or not, if times are
-/// known.
+/// Returns the shown stack with the most kernel time and its share of the time of all stacks, shown
+/// or not, if times are known.
 fn most_time(answer: &Answer) -> Option<String> {
     let times = answer
         .groups
@@ -177,7 +177,7 @@ fn most_time(answer: &Answer) -> Option<String> {
     })
 }
 
-/// The stacks in the documented form, one name a line.
+/// Appends the stacks in the documented form, one name per line.
 fn blocks(report: &Report<'_>, trace: &Answered, text: &mut String) {
     for stack in &trace.answer.groups {
         let mut frames = report.frames(trace, stack);
@@ -258,7 +258,7 @@ fn related(report: &Report<'_>, related: &[KernelCount], text: &mut String) {
     text.push('\n');
 }
 
-/// Text as it is, or with `--escape` without control and non-ASCII characters.
+/// Returns the text unchanged, or with `--escape` with escaped control and non-ASCII characters.
 pub(crate) fn shown<'s>(report: &Report<'_>, text: &'s str) -> Cow<'s, str> {
     let plain = |b: u8| (b' '..0x7f).contains(&b);
     if !report.cli.report.escape || text.bytes().all(plain) {

@@ -9,7 +9,7 @@ use super::{Look, RowTaker, pdf, text};
 use crate::args::QueryFormat;
 use crate::{console, names};
 
-/// A value that stays.
+/// An owned value.
 #[derive(Debug, Clone)]
 pub(super) enum Owned {
     Null,
@@ -34,7 +34,7 @@ impl Owned {
         matches!(self, Self::Int(_) | Self::Real(_))
     }
 
-    /// As a text for programs: as it is stored.
+    /// Returns the stored text, for programs.
     pub(super) fn stored(&self) -> std::borrow::Cow<'_, str> {
         match self {
             Self::Text(text) => text.as_str().into(),
@@ -42,7 +42,7 @@ impl Owned {
         }
     }
 
-    /// As a text for people, without characters that would upset a terminal.
+    /// Returns the text for a terminal, without control characters.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Null => String::new(),
@@ -53,7 +53,7 @@ impl Owned {
     }
 }
 
-/// Decimals that lines for people have at most.
+/// Maximum number of decimals in text output.
 const DECIMALS: usize = 6;
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Held {
         self.rows.push(row);
     }
 
-    /// Columns in which every value is a number, or missing.
+    /// Returns by column whether every value is a number or missing.
     fn numeric(&self) -> Vec<bool> {
         (0..self.columns.len())
             .map(|at| {
@@ -79,7 +79,7 @@ impl Held {
             .collect()
     }
 
-    /// How many decimals the reals of each column need, at most [`DECIMALS`]: people read these lines, programs do not.
+    /// Returns the number of decimals that the reals of each column need, at most [`DECIMALS`].
     fn decimals(&self) -> Vec<usize> {
         let needed = |value: &Owned| match value {
             Owned::Real(value) => {
@@ -97,8 +97,9 @@ impl Held {
             .collect()
     }
 
-    /// Aligned lines, the header first; numbers to the right. As the reference has them, texts are there too, and what is
-    /// missing is named: `NaN` among numbers, `None` among texts.
+    /// Returns aligned lines, the header first, with numbers right-aligned. With `as_reference`
+    /// texts are right-aligned too, and missing values are written as `NaN` among numbers, `None`
+    /// among texts.
     fn lines(&self, as_reference: bool) -> Vec<String> {
         let mut numeric = self.numeric();
         let nulls: Vec<&str> = numeric
@@ -292,7 +293,8 @@ fn html(held: &Held) -> String {
     out
 }
 
-/// A page of its own. Only the reference's says when it was made: equal inputs give equal pages.
+/// Returns a self-contained page. Only the reference's page has a time stamp, so that equal inputs
+/// give equal pages.
 fn dashboard(table: &str, look: &Look) -> String {
     let (title, time) = match look.compat {
         true => ("SQLite Query Dashboard".to_owned(), names::now().1),

@@ -1,4 +1,5 @@
-//! Parquet and Arrow: columns have types, which the first rows tell, and rows are written in batches.
+//! Writes Parquet and Arrow: columns have types, which follow from the first rows, and rows are
+//! written in batches.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use super::RowTaker;
 use super::buffered::Owned;
 use crate::shared_buffer::SharedBuffer;
 
-/// Rows of a batch; the first one is looked at before the kinds of columns are settled.
+/// Rows of a batch; the kinds of columns follow from the first one.
 const BATCH_ROWS: usize = 50_000;
 
-/// The rows of a batch, and the kinds of columns once the first one was settled.
+/// Rows of a batch, with the kinds of columns once the first batch determined them.
 struct Batch {
     columns: Vec<String>,
     kinds: Vec<Kind>,
@@ -34,7 +35,7 @@ impl Batch {
         }
     }
 
-    /// Takes a row; whether the batch is full.
+    /// Adds a row. Returns `true` if the batch is full.
     fn push<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<bool> {
         let row: Vec<Owned> = (0..self.columns.len()).map(|at| value(at).into()).collect();
         for ((value, kind), name) in row.iter().zip(&self.kinds).zip(&self.columns) {
@@ -52,7 +53,8 @@ impl Batch {
         Ok(self.rows.len() >= BATCH_ROWS)
     }
 
-    /// Settles the kinds of columns, if they are not yet: such that fit all values seen, so mixed columns become text.
+    /// Determines the kinds of columns, unless done: they fit all values so far, so mixed columns
+    /// become text.
     fn settle(&mut self) {
         if self.settled {
             return;
@@ -85,7 +87,7 @@ fn cell<'a>(value: &Owned, kind: Kind, stored: &'a str) -> Cell<'a> {
         (Owned::Real(value), Kind::Real) => Cell::Real(*value),
         (Owned::Null, _) => Cell::Null,
         (_, Kind::Text) => Cell::Text(stored),
-        // Rows that do not fit were refused.
+        // Rows of other kinds were refused.
         _ => Cell::Null,
     }
 }
@@ -165,7 +167,7 @@ impl RowTaker for Parquet {
 /// An Arrow file.
 pub(super) struct Arrow {
     batch: Batch,
-    /// Before the first batch, and from then on.
+    /// The output, until the first batch moves it into the writer.
     out: Option<Output>,
     writer: Option<FileWriter<Output>>,
 }
@@ -228,7 +230,7 @@ impl RowTaker for Arrow {
             self.write()?;
         }
         match self.writer {
-            // Says where the batches are, and gives the file back.
+            // Writes the positions of the batches, and returns the file.
             Some(writer) => writer.into_inner()?.finish(),
             None => Ok(()),
         }

@@ -1,10 +1,11 @@
-//! Pages of monospaced text, as the simplest PDF that viewers open.
+//! Writes pages of monospaced text as a minimal PDF.
 
-/// Lines of a page, and characters of a line.
+/// Lines per page, and characters per line.
 const LINES: usize = 60;
 const WIDTH: usize = 160;
 
-/// A document of the given lines; longer ones are cut, characters beyond Latin 1 become `?`.
+/// Returns a document of the given lines; longer ones are cut, characters beyond Latin 1 become
+/// `?`.
 pub(super) fn pages(lines: &[String]) -> Vec<u8> {
     let pages: Vec<&[String]> = match lines.is_empty() {
         true => vec![&[]],

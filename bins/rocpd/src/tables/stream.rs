@@ -7,7 +7,7 @@ use rocpd_db::SqlValue;
 
 use super::{RowTaker, real, text};
 
-/// Bytes gathered before a write.
+/// Bytes buffered before a write.
 const CHUNK: usize = 64 << 10;
 
 /// Comma- or tab-separated values.
@@ -39,7 +39,7 @@ pub(super) fn separated(
     Ok(Box::new(sink))
 }
 
-/// A text, in quotes if it needs them.
+/// Writes a text, in quotes if it needs them.
 fn field(out: &mut Vec<u8>, separator: u8, text: &[u8]) {
     let special = |byte: &u8| matches!(byte, b'"' | b'\n' | b'\r') || *byte == separator;
     if !text.iter().any(special) {
@@ -75,7 +75,7 @@ impl RowTaker for Separated {
             }
         }
         if self.bytes.len() == start {
-            // An empty line would be no row.
+            // An empty line would not count as a row.
             self.bytes.extend_from_slice(b"\"\"");
         }
         self.bytes.push(b'\n');
@@ -96,7 +96,7 @@ fn integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// An array of objects, or an object a line.
+/// An array of objects, or one object per line.
 struct Json {
     out: Output,
     lines: bool,

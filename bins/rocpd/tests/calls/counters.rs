@@ -1,4 +1,4 @@
-//! Counters of replayed dispatches, and counters sampled while kernels run.
+//! Tests of counters of replayed dispatches, and counters sampled while kernels run.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::csv::csv;
 use crate::support::{Run, ok, two};
 
-/// Guid and suffix of each database, and a connection to it.
+/// Returns guid and suffix of each database, and a connection to it.
 fn databases(run: &Run) -> Vec<(String, String, Connection)> {
     let open = |made: &rocpd_synth::Made| {
         let guid = made.truth.guid.clone();
@@ -25,7 +25,7 @@ fn passes_of_kernel_replay_are_never_added_up() {
     let mut expected = BTreeMap::new();
     let mut added = 0;
     for (guid, suffix, plain) in databases(&run) {
-        // Each third dispatch runs two more times; each pass has its own event, times and values.
+        // Every third dispatch runs two more times; each pass has its own event, times and values.
         plain
             .execute_batch(&format!(
                 "UPDATE \"rocpd_kernel_dispatch{suffix}\" SET replay_pass = 0 WHERE id % 3 = 0;"
@@ -80,7 +80,7 @@ fn passes_of_kernel_replay_are_never_added_up() {
         .map(|row| (key(row, columns), row["Counter_Value"].parse().unwrap()))
         .collect();
     assert_eq!(found, expected);
-    // So does SQL, over the inputs and over both kinds of merged files.
+    // SQL gives the same, over the inputs and over both kinds of merged files.
     for merge in [&[][..], &["--reassign-ids"]] {
         ok(&run.call(&[&["merge", "-d", "out", "-o", "merged"], merge].concat()));
         for input in ["in", "out/merged.db"] {
@@ -162,7 +162,7 @@ fn sampled_counters_name_their_dispatch_and_instance() {
         })
         .collect();
     assert_eq!(found, expected);
-    // Names of upstream and those used before.
+    // Upstream names, and those used before.
     let query = "SELECT COUNT(*) AS n FROM spm_counters WHERE value = counter_value AND kernel_name IS NOT NULL AND pid IS NOT NULL \
                  AND tid IS NOT NULL AND agent_abs_index IS NOT NULL AND counter_symbol IS NOT NULL AND counter_id = pmc_id";
     let console = ok(&run.call(&["query", "--query", query]));

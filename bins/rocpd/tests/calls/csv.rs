@@ -1,8 +1,8 @@
-//! CSV files of the tool as rows by column.
+//! Reads CSV files of the tool as rows by column.
 
 use std::collections::BTreeMap;
 
-/// Rows of a CSV file by column.
+/// Returns the rows of a CSV file by column.
 pub(crate) fn csv(path: &std::path::Path) -> Vec<BTreeMap<String, String>> {
     let mut rows = vec![vec![String::new()]];
     let (mut quoted, mut closed) = (false, false);
@@ -10,7 +10,7 @@ pub(crate) fn csv(path: &std::path::Path) -> Vec<BTreeMap<String, String>> {
         let row = rows.last_mut().unwrap();
         match c {
             '"' => {
-                // Two of them stand for one.
+                // Two quotes represent one.
                 if closed {
                     row.last_mut().unwrap().push('"');
                 }

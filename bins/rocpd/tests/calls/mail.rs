@@ -1,4 +1,4 @@
-//! Results by mail, to a server on this machine.
+//! Tests of results by mail, to a server on this machine.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use rocpd_synth::Shape;
 
 use crate::support::{Run, ok};
 
-/// A mail server that takes one message and returns its text.
+/// Starts a mail server that receives one message and returns its text.
 fn mail_server(listener: TcpListener) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -41,7 +41,7 @@ fn mail_server(listener: TcpListener) -> std::thread::JoinHandle<String> {
     })
 }
 
-/// A mail server that hangs up when a message is to come.
+/// Starts a mail server that closes the connection before the message.
 fn rude_server(listener: TcpListener) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -91,7 +91,7 @@ fn mail_that_was_not_taken_is_an_error() {
         said.contains(&format!("mail server 127.0.0.1:{port}")),
         "{said}"
     );
-    // Addresses are looked at before the query runs.
+    // Addresses are checked before the query runs.
     let wrong = [
         "--email-to",
         "nobody",
@@ -162,7 +162,7 @@ fn what_the_console_shows_is_mailed_as_csv() {
     assert!(shown.contains("42"));
     assert!(message.contains("filename=\"mine.csv\""), "{message}");
     assert!(message.contains("answer\r\n42\r\n"), "{message}");
-    // Nothing is left behind.
+    // No files are left behind.
     assert_eq!(crate::support::names_in(run.folder.path()), ["in"]);
 }
 

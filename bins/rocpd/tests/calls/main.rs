@@ -1,4 +1,4 @@
-//! The tool as it is called.
+//! Tests of the tool as used.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -187,7 +187,7 @@ fn arrow_files_come_in_batches() {
     assert_eq!(sum, 120_000 * 120_001 / 2);
     let nulls: usize = batches.iter().map(|batch| batch["name"].null_count()).sum();
     assert_eq!(nulls, 40_000);
-    // A value that does not fit the column's type is an error, and leaves no half file.
+    // A value that does not fit the column's type is an error, and leaves no partial file.
     let query = format!("{numbers} SELECT CASE WHEN i < 60000 THEN i ELSE 'x' END AS odd FROM n");
     let odd = run.call(&[
         "query", "--query", &query, "--format", "arrow", "-d", "out", "-o", "odd",
@@ -215,7 +215,7 @@ fn records_as_arrow_files_are_those_of_json() {
         let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
         let schema = reader.schema();
         let kind = |name: &str| schema.field_with_name(name).map(|f| f.data_type().clone());
-        // Names are numbers into a dictionary, texts that differ from row to row are not.
+        // Names are indices into a dictionary; texts that differ from row to row are not.
         let names = ["guid", "hostname", "name", "category", "type", "counter"];
         for name in names {
             let text = kind(name).map_or("Dictionary(Int32, Utf8)".to_owned(), |k| k.to_string());
@@ -224,7 +224,7 @@ fn records_as_arrow_files_are_those_of_json() {
         if list == "r_regions.jsonl" {
             assert_eq!(kind("message").unwrap().to_string(), "Utf8");
         }
-        // Every value, line breaks and all.
+        // Every value, including line breaks.
         let lines: Vec<serde_json::Value> = text
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -281,7 +281,7 @@ fn files_of_columns_say_whose_they_are_and_are_in_order() {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         assert_eq!(rows.len() as u64, count, "{name}");
-        // Of both processes together.
+        // Rows of both processes together.
         assert!(rows.is_sorted_by_key(|row| row[time].as_i64()), "{name}");
         let first = &rows[0]["guid"];
         assert!(rows.iter().any(|row| row["guid"] != *first), "{name}");
@@ -297,7 +297,7 @@ fn files_of_columns_say_whose_they_are_and_are_in_order() {
         assert_eq!(own["pid"], made.truth.pid);
         assert!(own["rank"].is_i64());
     }
-    // Of Parquet files it is in the footer.
+    // In Parquet files it is in the footer.
     let bytes = std::fs::read(run.path("out/args.parquet")).unwrap();
     let footer =
         String::from_utf8_lossy(&bytes[bytes.len() - 4096.min(bytes.len())..]).into_owned();
@@ -349,7 +349,7 @@ fn inputs_are_never_written_over() {
     let run = Run::new(&Shape::small());
     let path = run.made[0].path.clone();
     let before = std::fs::read(&path).unwrap();
-    // The output's name leads to the database.
+    // The output's name resolves to the database.
     for name in [
         "out.csv",
         "out.parquet",
@@ -415,10 +415,10 @@ fn windows_that_the_reference_refuses_are_refused_in_its_words() {
         let (_, text) = call(words);
         assert!(!text.contains("ERROR"), "{text}");
     }
-    // What is outside counts as the edge of the data, and one moment is a window.
+    // A time outside counts as the edge of the data, and a single instant is a window.
     assert_eq!(call(&["--start", "-20%", "--end", "120%"]).0, Some(0));
     assert_eq!(call(&["--start", "50%", "--end", "50%"]).0, Some(0));
-    // Offsets are ours, with --compat too.
+    // Offsets are an extension, also with --compat.
     assert_eq!(call(&["--start", "+1us", "--compat"]).0, Some(0));
     let missing = crate::support::call(
         run.folder.path(),
@@ -438,7 +438,7 @@ fn what_is_missing_is_named_as_the_reference_names_it() {
     assert_eq!(lines, ["   n    x", "None  1.5", "   a  NaN"]);
     let shown = ok(&run.call(&["query", "--query", query]));
     assert_eq!(shown, "n    x\n   1.5\na\n");
-    // A column without name and values is a column all the same.
+    // A column without name and values is still a column.
     let shown = ok(&run.call(&["query", "--query", "SELECT NULL AS \"\", 15 AS n"]));
     assert_eq!(shown, "   n\n  15\n");
 }
@@ -480,7 +480,7 @@ fn recordings_without_records_are_no_errors() {
     ] {
         ok(&run.call(words));
     }
-    // Tables without rows are no files.
+    // Tables without rows create no files.
     let made = names_in(&run.path("out"));
     let parquet = made.iter().any(|name| name.ends_with(".parquet"));
     assert!(!parquet, "{made:?}");
@@ -519,13 +519,14 @@ fn csv_in_both_layouts() {
     let dispatches = sum(|t| t.dispatches);
     assert_eq!(rows("u_kernel_trace.csv"), dispatches);
     assert_eq!(rows("c_kernel_trace.csv"), dispatches);
-    // The view `regions` has no moments: they are in a file of their own, which the reference does not write.
+    // The view `regions` has no instants: they are in a file of their own, which the reference does
+    // not write.
     assert_eq!(rows("u_regions_trace.csv"), sum(|t| t.regions));
     assert_eq!(rows("u_samples_trace.csv"), sum(|t| t.samples));
     ok(&run.call(&["convert", "-f", "csv", "--compat", "-d", "out", "-o", "r"]));
     assert_eq!(rows("r_regions_trace.csv"), sum(|t| t.regions));
     assert!(!names_in(&run.path("out")).contains(&"r_samples_trace.csv".to_owned()));
-    // There calls have the names that the view has, here markers say what they mark.
+    // With --compat calls have the names of the view; otherwise markers have their messages.
     let text = |file: &str| std::fs::read_to_string(run.path(&format!("out/{file}"))).unwrap();
     let marker = run.made[0].truth.markers.keys().next().unwrap();
     assert!(text("u_regions_trace.csv").contains(&format!(",{marker},")));
@@ -557,7 +558,7 @@ fn csv_in_both_layouts() {
     }
 }
 
-/// A domain becomes part of a file's name, and must stay in the folder.
+/// A domain becomes part of a file's name, which must stay in the folder.
 #[test]
 fn domains_lead_to_no_other_folder() {
     let run = Run::new(&two());
@@ -646,7 +647,7 @@ fn other_names_of_the_tool() {
     assert!(run.path("out/x_kernel_trace.csv").is_file());
 }
 
-/// A folder of packed databases is read like one of plain ones, and what is there twice once.
+/// A folder of compressed databases is read like one of plain ones, and duplicates count once.
 #[test]
 fn folders_of_packed_databases() {
     let run = Run::new(&two());
@@ -662,7 +663,7 @@ fn folders_of_packed_databases() {
     };
     pack(&first.path);
     pack(&second.path);
-    // Packed beside plain: nothing is unpacked, nothing is said.
+    // Compressed next to plain: nothing is decompressed, nothing is reported.
     let both = run.call(&["info", "--json"]);
     assert_eq!(ok(&both), plain);
     assert!(both.stderr.is_empty());
@@ -690,9 +691,9 @@ fn other_names_show_themselves_alone() {
             help.contains(&format!("Usage: {name} [OPTIONS] --input <FILE>...\n")),
             "{help}"
         );
-        // What the name says need not be said again.
+        // The name implies the format.
         assert!(!help.contains("--output-format"), "{help}");
-        // Nor are options of other formats shown.
+        // Options of other formats are not shown.
         assert_eq!(help.contains("--no-flows"), name == "rocpd2pftrace");
         assert_eq!(help.contains("--csv-layout"), name == "rocpd2csv");
         let wrong = call(&["--no-such-option"]);

@@ -1,4 +1,4 @@
-//! Merging and packaging, also when they are interrupted.
+//! Tests of merging and packaging, including interruptions.
 
 use std::process::Command;
 
@@ -90,13 +90,13 @@ fn a_merge_may_be_killed_at_any_moment() {
         };
         let mut child = merge(flags);
         std::thread::sleep(whole * step / 20);
-        // SIGKILL: nothing of the process runs any more.
+        // SIGKILL ends the whole process.
         let _ = child.kill();
         killed += u32::from(!child.wait().unwrap().success());
         assert!(before == bytes(), "inputs changed");
         for name in names_in(&run.path("m")) {
             if name == "all.db" {
-                // Whole, if it is there at all.
+                // The file is complete if it exists at all.
                 let summary = ok(&call(
                     run.folder.path(),
                     &["info", "-i", "m/all.db", "--json"],
@@ -113,7 +113,7 @@ fn a_merge_may_be_killed_at_any_moment() {
         }
     }
     assert!(killed > 0, "no merge was slow enough to be killed");
-    // The next one clears up.
+    // The next run cleans up.
     assert!(merge(&[]).wait().unwrap().success());
     assert_eq!(names_in(&run.path("m")), ["all.db"]);
 }
@@ -165,7 +165,7 @@ fn clocks_of_nodes_are_brought_together() {
         clock_skew_ns: SKEW,
         ..Shape::small()
     });
-    // Rank by rank: first times of what is timed, and begin of the process.
+    // By rank: one time of each kind of record, and begin of the process.
     let query = "SELECT P.guid, P.init AS init, \
          (SELECT MIN(R.start) FROM rocpd_region R WHERE R.guid = P.guid) AS region, \
          (SELECT MIN(S.timestamp) FROM rocpd_sample S WHERE S.guid = P.guid) AS sample, \
@@ -231,7 +231,7 @@ fn clocks_of_nodes_are_brought_together() {
     // Without the option nothing moves.
     ok(&run.call(&["merge", "-d", "m"]));
     assert_eq!(times("m/merged.db"), recorded);
-    // What is missing or wrong is said, and no file is made.
+    // Missing or wrong input is reported, and no file is created.
     std::fs::write(run.path("wrong.csv"), "host,offset_ns\nhost-1,soon\n").unwrap();
     std::fs::write(run.path("far.csv"), format!("host-1,{}\n", i64::MAX)).unwrap();
     std::fs::write(run.path("other.csv"), "host-7,5\n").unwrap();
@@ -256,7 +256,7 @@ fn a_process_that_comes_twice_does_not_mix_up_the_others() {
     ok(&run.call(&["merge", "-d", "m", "-o", "all"]));
     let first = run.made[0].path.to_str().unwrap().to_owned();
     ok(&run.call(&["convert", "-f", "json", "-d", "once", "-o", ""]));
-    // The merged file holds the first one again, and the second.
+    // The merged file contains the first one again, and the second.
     let twice = call(
         run.folder.path(),
         &[

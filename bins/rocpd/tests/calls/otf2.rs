@@ -1,4 +1,5 @@
-//! Archives read back by OTF2's own printer: every record is an enter and a leave, and the totals are those planted.
+//! Reads archives with OTF2's own printer: every record is an enter and a leave, and the totals are
+//! those planted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +10,7 @@ use rocpd_synth::{Made, Moments, Shape, generate};
 /// Calls and their total, by name.
 type Totals = BTreeMap<String, (u64, i64)>;
 
-/// What `otf2-print` prints of an archive.
+/// Returns the output of `otf2-print` for an archive.
 fn printed(archive: &Path, options: &[&str]) -> String {
     let output = Command::new("otf2-print")
         .args(options)
@@ -22,10 +23,11 @@ fn printed(archive: &Path, options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A record: its name, its times, and the location it is in.
+/// A record: name, begin, end, location.
 type Record = (String, i64, i64, String);
 
-/// Records from lines such as `ENTER   3   1700000000   Region: "name" <7>`, and numbers of events by location.
+/// Parses records from lines such as `ENTER   3   1700000000   Region: "name" <7>`; `locations` has
+/// the number of events of each.
 fn records(text: &str, locations: &BTreeMap<String, (String, u64)>) -> Vec<Record> {
     let mut open: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
     let mut records = Vec::new();
@@ -64,7 +66,8 @@ fn records(text: &str, locations: &BTreeMap<String, (String, u64)>) -> Vec<Recor
     records
 }
 
-/// Names and numbers of events of locations, from lines such as `LOCATION  3  Name: "Thread 7" <9>, Type: ..., # Events: 12, ...`.
+/// Parses names and numbers of events of locations, from lines such as `LOCATION  3  Name: "Thread
+/// 7" <9>, Type: ..., # Events: 12, ...`.
 fn locations(text: &str) -> BTreeMap<String, (String, u64)> {
     let of = |line: &str| {
         let mut words = line.split_whitespace();
@@ -80,7 +83,7 @@ fn locations(text: &str) -> BTreeMap<String, (String, u64)> {
     text.lines().filter_map(of).collect()
 }
 
-/// Calls and total time by name.
+/// Returns calls and total time by name.
 fn totals(records: &[Record]) -> Totals {
     let mut totals = Totals::new();
     for (name, start, end, _) in records {
@@ -91,8 +94,8 @@ fn totals(records: &[Record]) -> Totals {
     totals
 }
 
-/// Records as the CSV files of the same databases have them: name, times, and what the location is called without the number
-/// of its lane. Their allocations do not name the thread.
+/// Returns the records of the CSV files of the same databases: name, times, and the location
+/// without the number of its lane. Their allocations do not name the thread.
 fn tabulated(folder: &Path) -> Vec<Record> {
     let mut records = Vec::new();
     let mut add = |file: &str, name: &str, place: &dyn Fn(&BTreeMap<String, String>) -> String| {
@@ -119,7 +122,7 @@ fn tabulated(folder: &Path) -> Vec<Record> {
     records
 }
 
-/// The same of a record of the archive.
+/// Converts a record of the archive to the same form.
 fn comparable(record: Record) -> Record {
     let (name, start, end, location) = record;
     let location = location.split(" #").next().unwrap().to_owned();
@@ -182,7 +185,7 @@ fn otf2_print_reads_what_was_planted() {
     assert!(output.status.success(), "{errors}");
     let archive = folder.path().join("out/a_results.otf2");
     let (text, definitions) = (printed(&archive, &[]), printed(&archive, &["-G"]));
-    // Names are printed as they are, a line break among them: lines of one event are joined again.
+    // Names are printed verbatim, including a line break: lines of one event are joined again.
     let text = text.replace("with\nnewline", "with newline");
     let found = records(&text, &locations(&definitions));
     let mut expected = Totals::new();
@@ -192,7 +195,7 @@ fn otf2_print_reads_what_was_planted() {
         own.1 += total;
     }
     assert_eq!(totals(&found), expected);
-    // Record by record as in the CSV files of the same databases.
+    // Record by record equal to the CSV files of the same databases.
     let sorted = |list: Vec<Record>| {
         let mut list: Vec<Record> = list.into_iter().map(anonymous).collect();
         list.sort();
@@ -204,7 +207,7 @@ fn otf2_print_reads_what_was_planted() {
     assert_eq!((different, found.len()), (None, expected.len()));
 }
 
-/// Allocations are told apart by their times: their names differ between the formats.
+/// Allocations are identified by their times: their names differ between the formats.
 fn anonymous(record: Record) -> Record {
     match record.3.as_str() {
         "Memory" => (String::new(), record.1, record.2, record.3),

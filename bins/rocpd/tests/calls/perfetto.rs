@@ -1,4 +1,4 @@
-//! Perfetto traces, read back.
+//! Tests of Perfetto traces, read back.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn perfetto_read_back_has_every_record_and_counter() {
     );
     // Two nodes with equal ids are two processes.
     assert_eq!(trace.processes().len(), 2);
-    // No slice of a device lies in another one: what overlaps is on lanes.
+    // No slice of a device lies in another one: overlapping slices are on lanes.
     assert!(
         trace
             .slices()
@@ -236,7 +236,7 @@ fn perfetto_in_parts_is_the_same_in_sum() {
 /// Name, begin, device, stream, and name and begin of the call that launched it.
 type Work = (String, i64, i64, i64, Option<(String, i64)>);
 
-/// The device work of a trace, by begin.
+/// Returns the GPU activity of a trace, by begin.
 fn work_of(trace: &trace_model::Trace) -> Vec<Work> {
     let index = TraceIndex::new(trace, Vocabulary::default());
     let name = |slice: trace_model::Slice<'_>| slice.name().unwrap_or("").to_owned();
@@ -276,7 +276,8 @@ fn a_database_and_its_perfetto_trace_are_understood_alike() {
         };
         assert_eq!(convert(&[]), expected);
         assert_eq!(convert(&["--group-by-queue"]), expected);
-        // Without arguments streams are known by the names of tracks, calls by arrows; devices are not.
+        // Without arguments, streams follow from the names of tracks, calls from flow arrows;
+        // devices are unknown.
         let mut bare = convert(&["--no-annotations"]);
         for (found, want) in bare.iter_mut().zip(&expected) {
             found.2 = want.2;
@@ -298,7 +299,7 @@ fn chosen_arguments_and_categories_only() {
     ok(&run.call(&[&out[..], &chosen[..]].concat()));
     let trace = trace(&run.path("out/p_results.pftrace"));
     for slice in trace.slices() {
-        // What has no event has no correlation id.
+        // A record without an event has no correlation id.
         let keys: Vec<&str> = slice
             .args()
             .map(|(key, _)| trace_model::bare_key(key))
@@ -311,7 +312,7 @@ fn chosen_arguments_and_categories_only() {
     assert!(trace.slices().all(|s| s.category() != Some("hsa_api")));
 }
 
-/// Times of the format are unsigned: one record that begins earlier must not cost the others.
+/// Times of the format are unsigned: a record that begins earlier must not remove the others.
 #[test]
 fn records_before_time_zero_are_left_out_and_counted() {
     let run = Run::new(&two());
@@ -337,7 +338,7 @@ fn records_before_time_zero_are_left_out_and_counted() {
     assert_eq!(kernels, all - 2);
 }
 
-/// Recorded begin and end (negated, for the order), those shown, and whether it says that it was cut.
+/// Recorded begin and end (negated, for the order), those shown, and the flag of a cut.
 type Cut = (i64, i64, i64, i64, bool);
 
 #[test]
@@ -365,7 +366,7 @@ fn overlapping_slices_are_cut_in_their_middle() {
     let is_device = |slice: &trace_model::Slice<'_>| {
         matches!(slice.category(), Some("kernel_dispatch" | "memory_copy"))
     };
-    // Where they were recorded is in the arguments; on the track nothing overlaps and nothing gets longer.
+    // The arguments have the recorded times; on the track nothing overlaps and nothing gets longer.
     let mut tracks: BTreeMap<_, Vec<Cut>> = BTreeMap::new();
     for slice in cut.slices().filter(is_device) {
         let number = |key: &str| match slice.arg(key) {
@@ -387,7 +388,7 @@ fn overlapping_slices_are_cut_in_their_middle() {
         for pair in slices.windows(2) {
             let (_, last, ..) = pair[0];
             let (next, next_end, start, ..) = pair[1];
-            // Two neighbours that overlap by themselves alone meet in the middle.
+            // Two adjacent slices that overlap only each other meet in the middle.
             if pair[0].2 == pair[0].0 && start != next && -last <= -next_end {
                 assert_eq!(start, next + (-last - next) / 2);
                 assert_eq!(pair[0].3, start);
@@ -399,7 +400,7 @@ fn overlapping_slices_are_cut_in_their_middle() {
         assert!(shown.windows(2).all(|pair| pair[0].1 <= pair[1].0));
     }
     assert!(cuts > 0, "nothing overlaps");
-    // As many slices as there are, and the counters do not follow the cuts.
+    // The number of slices is unchanged, and counters do not follow the cuts.
     let count = |trace: &trace_model::Trace| trace.slices().filter(is_device).count();
     assert_eq!(count(&cut), count(&raw));
     let values = |trace: &trace_model::Trace| -> Vec<(i64, u64)> {
@@ -412,17 +413,17 @@ fn overlapping_slices_are_cut_in_their_middle() {
     assert_eq!(values(&cut), values(&raw));
 }
 
-/// What a slice says of its record: begin, end, call, and the name.
+/// Arguments of a slice that identify its record: begin, end, call, and the name.
 type Recorded = (i64, i64, i64, String);
 
-/// Cut slices of parts, put together, are those of the trace in one piece.
+/// Cut slices of parts, joined, equal those of the whole trace.
 #[test]
 fn parts_are_cut_as_the_whole_trace() {
     let mut shape = two();
     shape.streams = 1;
     shape.steps = 20;
     let run = Run::new(&shape);
-    // The time that is shown of a record, first and last, and how long altogether.
+    // The shown time of a record: begin, end, and total duration.
     let shown = |traces: &[trace_model::Trace]| {
         let mut all: BTreeMap<Recorded, (i64, i64, i64)> = BTreeMap::new();
         for slice in traces.iter().flat_map(trace_model::Trace::slices) {
@@ -474,7 +475,7 @@ fn parts_are_cut_as_the_whole_trace() {
             .iter()
             .map(|part| trace(&run.path(out).join(part["file"].as_str().unwrap())))
             .collect();
-        // No slice lies in two parts for the same time.
+        // No slice covers the same time in two parts.
         assert_eq!(shown(&traces), whole, "{out}");
         let clipped: u64 = parts
             .iter()
@@ -502,7 +503,7 @@ fn packed_traces_are_the_same_traces() {
         unpacked.extend_from_slice(&chunk);
     }
     assert!(unpacked == plain);
-    // The manifest says both sizes.
+    // The manifest states both sizes.
     ok(&run.call(&[
         "convert",
         "-f",
@@ -525,7 +526,8 @@ fn packed_traces_are_the_same_traces() {
     }
 }
 
-/// Arguments and counters that slices of a trace show: of each category, how often, and all keys with values.
+/// Arguments and counters in the slices of a trace: by category, all keys with values and their
+/// counts.
 type Shown = BTreeMap<String, BTreeMap<(String, String), usize>>;
 
 #[test]
@@ -562,7 +564,7 @@ fn arguments_of_calls_and_counters_are_shown_as_asked() {
             .map(|(arg, count)| (arg.clone(), *count))
             .collect()
     };
-    // What is stored, by name and value.
+    // Stored arguments, by name and value.
     let set = RocpdSet::open(&[run.path("in")], &OpenOptions::default()).unwrap();
     let filter = Filter::default();
     let mut stored: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -609,7 +611,7 @@ fn arguments_of_calls_and_counters_are_shown_as_asked() {
     ] {
         assert_eq!(waves(&convert(&more)), waves(&plain));
     }
-    // Alone, they are all there is.
+    // Alone, they are the only arguments.
     let only = convert(&["--no-annotations", "--annotate-args", "--no-annotate-kfd"]);
     assert_eq!(
         only["hip_api"]
@@ -649,7 +651,7 @@ fn counters_without_value_and_sampled_ones_are_not_of_dispatches() {
                  WHERE id % 3 = 2"
             ))
             .unwrap();
-        // Where and when SQL finds the sampled ones.
+        // Times, values and names of the sampled counters, by SQL.
         let sampled = format!(
             "SELECT R.timestamp, PE.value, 'SPM ' || PI.name || ' [XCC: 0, Instance: ' || PE.id || ']' FROM {table} PE \
              JOIN \"rocpd_info_pmc_{suffix}\" PI ON PI.id = PE.pmc_id JOIN \"rocpd_sample_{suffix}\" R ON R.id = PE.sample_id"
@@ -667,7 +669,7 @@ fn counters_without_value_and_sampled_ones_are_not_of_dispatches() {
     }
     let output = run.call(&["convert", "-f", "pftrace", "json", "-d", "out", "-o", "p"]);
     ok(&output);
-    // What slices carry is what is left.
+    // The remaining values belong to dispatches.
     let trace = trace(&run.path("out/p_results.pftrace"));
     let mut found = 0.0;
     let mut ends = 0;

@@ -1,11 +1,11 @@
-//! What summaries and `info` say of odd data, and which summaries are made.
+//! Tests of summaries and `info` on odd data, and of the selection of summaries.
 
 use rusqlite::Connection;
 
 use crate::csv::csv;
 use crate::support::{Run, call, names_in, ok, two};
 
-/// Runs SQL on each database; `{s}` stands for the suffix of its tables.
+/// Runs SQL on each database; `{s}` is replaced by the suffix of its tables.
 fn alter(run: &Run, sql: &str) {
     for made in &run.made {
         let suffix = made.truth.guid.replace('-', "_");
@@ -266,7 +266,7 @@ fn categories_choose_views_too() {
         "scratch_memory",
     ];
     assert_eq!(files(&["NONE"], &[]), views);
-    // The reference of August 2025 chooses regions only.
+    // The reference of August 2025 selects only regions.
     let all = [
         "hip",
         "kernels",

@@ -1,4 +1,4 @@
-//! Databases in a folder of their own, and the tool called there.
+//! Creates databases in a folder of their own, and calls the tool there.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -56,7 +56,7 @@ pub(crate) fn two() -> Shape {
     }
 }
 
-/// Names of what is in a folder.
+/// Returns the names of the entries of a folder.
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .map(|entries| {

@@ -1,10 +1,11 @@
-//! Tables and columns that this version of the tool does not know are neither hidden nor lost.
+//! Tests that tables and columns unknown to this version of the tool are neither hidden nor lost.
 
 use rusqlite::Connection;
 
 use crate::support::{Run, call, ok, two};
 
-/// Adds tables and a column of no version of the format to each database; returns what queries must find.
+/// Adds tables and a column of no version of the format to each database; returns the expected
+/// result of queries.
 fn plant(run: &Run) -> (String, String) {
     let mut operations = Vec::new();
     let mut added = 0;
@@ -23,7 +24,7 @@ fn plant(run: &Run) -> (String, String) {
                  UPDATE \"rocpd_region_{suffix}\" SET color = 'red' WHERE id % 5 = 0"
             ))
             .unwrap();
-        // What an operation belongs to, without the ids that merging may change.
+        // The owner of an operation, without the ids that merging may change.
         let mut statement = plain
             .prepare(&format!(
                 "SELECT O.guid || ' ' || E.stack_id || ' ' || O.kind_id || ' ' || O.value || ' ' || HEX(O.payload) \
@@ -80,7 +81,7 @@ fn tables_and_columns_of_unknown_versions_are_kept() {
     let output = run.call(&["merge", "-d", "out", "-o", "new", "--reassign-ids"]);
     ok(&output);
     check(&run, "out/new.db", &operations, &added);
-    // Keys that are of no table that is known stay, and the tool says so.
+    // Keys of no known table are kept, and the tool reports them.
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         notes.contains(

@@ -1,4 +1,4 @@
-//! Running the binary and reading what it writes.
+//! Runs the binary and reads its output.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Csv {
         }
     }
 
-    /// One column.
+    /// Returns one column.
     pub(crate) fn column(&self, name: &str) -> Vec<&str> {
         let at = self.at(name);
         self.rows.iter().map(|row| row[at].as_str()).collect()
@@ -67,7 +67,7 @@ fn parse_rows(text: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// A table of `trace` as the binary writes it.
+/// Returns a table of `trace` as written by the binary.
 pub(crate) fn table(trace: &Path, table: &str, more: &[&str]) -> Csv {
     let mut words = vec!["tables", trace.to_str().unwrap(), "--table", table];
     words.extend_from_slice(more);

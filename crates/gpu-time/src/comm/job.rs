@@ -142,7 +142,7 @@ pub struct Straggler {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Job {
-    /// By digest: its clock relative to the first one's; `None` if no synchronizing collective
+    /// Clock of each digest relative to the first one's; `None` if no synchronizing collective
     /// joins it to the others.
     pub clocks: Vec<Option<RankClock>>,
     /// Groups of ranks.

@@ -1,4 +1,4 @@
-//! Reference data, its tables, and traces made for a test.
+//! Reference data with its tables, and traces generated for tests.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 #![allow(
@@ -16,7 +16,7 @@ use trace_model::{
     Track, TrackKind,
 };
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 pub(crate) fn peers() -> PathBuf {
     test_data::reference("peers")
 }
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Trace {
     perfetto_reader::read(source, &perfetto_reader::ReadOptions::default()).unwrap()
 }
 
-/// The rows of a CSV file as maps from column to text.
+/// Returns the rows of a CSV file as maps from column to text.
 pub(crate) fn csv(path: &Path) -> Vec<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut rows: Vec<Vec<String>> = vec![vec![String::new()]];
@@ -49,7 +49,7 @@ pub(crate) fn csv(path: &Path) -> Vec<BTreeMap<String, String>> {
         .collect()
 }
 
-/// A number of a table; none where it is empty.
+/// Returns a number of a table; `None` if the cell is empty.
 pub(crate) fn number(row: &BTreeMap<String, String>, column: &str) -> Option<f64> {
     let text = row
         .get(column)
@@ -57,11 +57,11 @@ pub(crate) fn number(row: &BTreeMap<String, String>, column: &str) -> Option<f64
     (!text.is_empty()).then(|| text.parse().unwrap())
 }
 
-/// A linear congruential generator: the same numbers on every machine.
+/// A linear congruential generator, which gives the same numbers on every machine.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    /// From 0 to `n - 1`.
+    /// Returns a number from 0 to `n - 1`.
     pub(crate) fn below(&mut self, n: i64) -> i64 {
         self.0 = self
             .0
@@ -71,14 +71,14 @@ impl Dice {
     }
 }
 
-/// A value of an argument.
+/// Value of an argument.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Int(i64),
     Text(String),
 }
 
-/// Makes a trace: one host thread and some streams.
+/// Builds a trace with one host thread and some streams.
 pub(crate) struct Maker {
     pub(crate) builder: TraceBuilder,
     host: LaneId,
@@ -122,7 +122,7 @@ impl Maker {
         }
     }
 
-    /// A slice of the host thread.
+    /// Adds a slice of the host thread.
     pub(crate) fn host(
         &mut self,
         (start, duration): (i64, i64),
@@ -136,7 +136,7 @@ impl Maker {
             .complete(self.host, start, duration, data);
     }
 
-    /// A kernel.
+    /// Adds a kernel.
     pub(crate) fn kernel(
         &mut self,
         stream: i64,

@@ -1,4 +1,4 @@
-//! The sheet of agents, from the properties that were recorded with them.
+//! The sheet of agents, from their recorded properties.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::Job;
 use super::sheet::{Field, Quotes};
 use crate::Result;
 
-/// Title, and where the property is among the agent's.
+/// Title of each column, and the path of its property.
 const PROPERTIES: [(&str, &str); 51] = [
     ("Node_Id", "node_id"),
     ("Logical_Node_Id", "logical_node_id"),
@@ -90,7 +90,7 @@ const CAPABILITIES: [&str; 25] = [
     "PerQueueResetSupported",
 ];
 
-/// Titles and paths of the properties in a layout.
+/// Returns titles and paths of the properties in a layout.
 fn properties(unified: bool) -> Vec<(String, String)> {
     let mut all = Vec::with_capacity(PROPERTIES.len() + CAPABILITIES.len());
     for (title, path) in PROPERTIES {
@@ -147,7 +147,7 @@ pub(super) fn write(job: &Job<'_>) -> Result<()> {
     sheet.finish()
 }
 
-/// A property by its path; bits of a capability become a number.
+/// Returns a property by its path; bits of a capability are combined into a number.
 fn number(extdata: &Value, path: &str, fallback: Option<i64>) -> String {
     let mut value = extdata;
     for key in path.split('.') {

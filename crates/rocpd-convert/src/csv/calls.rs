@@ -1,4 +1,4 @@
-//! Rows of calls: APIs, ranges and marks.
+//! Rows of calls: API calls, ranges and marks.
 
 use rocpd_db::Region;
 
@@ -8,7 +8,7 @@ use crate::Result;
 pub(super) const COLUMNS: &str =
     "Guid Domain Function Process_Id Thread_Id Correlation_Id Start_Timestamp End_Timestamp";
 
-/// Adds a call; what its function is named, layouts see differently.
+/// Adds a call; layouts differ in the name of its function.
 pub(super) fn row(sheet: &mut Sheet, r: &Region<'_>, name: Option<&str>) -> Result<()> {
     sheet.row(&[
         Field::Text(&r.process.guid),

@@ -9,7 +9,7 @@ use crate::Result;
 const ALLOCATIONS: &str = "Guid Kind Operation Agent_Id Allocation_Size Address Correlation_Id Start_Timestamp End_Timestamp";
 const SCRATCH: &str =
     "Kind Operation Agent_Id Queue_Id Thread_Id Alloc_Flags Start_Timestamp End_Timestamp";
-/// File of a domain of calls.
+/// File of each domain of calls.
 const APIS: [(&str, &str); 5] = [
     ("HIP_", "hip_api_trace.csv"),
     ("HSA_", "hsa_api_trace.csv"),
@@ -39,7 +39,7 @@ fn allocations(job: &Job<'_>) -> Result<()> {
             AllocType::Alloc => "ALLOCATE",
             kind => kind.text(),
         };
-        // For frees the reference writes a cell that holds one quote, whatever their agent.
+        // For frees the reference writes a cell with a single quote, regardless of their agent.
         let agent = match r.kind {
             AllocType::Free => "\"".to_owned(),
             _ => job.agent(r.agent),
@@ -73,7 +73,7 @@ fn allocations(job: &Job<'_>) -> Result<()> {
     scratch.finish()
 }
 
-/// Regions of the APIs. Samples are in none of these files.
+/// Writes the regions of the APIs. Samples are in none of these files.
 fn apis(job: &Job<'_>) -> Result<()> {
     let mut sheets = Vec::new();
     for (domain, file) in APIS {
@@ -95,7 +95,7 @@ fn apis(job: &Job<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ranges and marks, called by their messages.
+/// Writes ranges and marks, named by their messages.
 fn markers(job: &Job<'_>) -> Result<()> {
     let mut sheet = job.sheet("marker_api_trace.csv", calls::COLUMNS)?;
     for &partition in &job.order {

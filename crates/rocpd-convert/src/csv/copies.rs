@@ -1,4 +1,4 @@
-//! Copies, in both layouts.
+//! Memcpys, in both layouts.
 
 use rocpd_db::Copy;
 
@@ -6,12 +6,12 @@ use super::Job;
 use super::sheet::Field;
 use crate::Result;
 
-/// Columns before and after the places in graphs.
+/// Columns before and after the graph columns.
 const BEFORE: &str = "Guid Kind Direction Stream_Id";
 const AFTER: &str =
     "Source_Agent_Id Destination_Agent_Id Correlation_Id Start_Timestamp End_Timestamp";
 
-/// Writes the sheet of copies, perhaps with their places in `graphs`.
+/// Writes the sheet of memcpys, with their places in graphs if `graphs`.
 pub(super) fn write(job: &Job<'_>, graphs: bool) -> Result<()> {
     let between = if graphs {
         "Graph_Exec_Id Graph_Node_Id"

@@ -1,4 +1,4 @@
-//! Sheets that come from SQL over the views: counters, and what newer generations have.
+//! Sheets from SQL over the views: counters, and the tables of newer generations.
 
 use rocpd_db::{KernelNames, SqlRow, SqlValue};
 
@@ -7,17 +7,17 @@ use super::sheet::Field;
 use super::{Job, plain};
 use crate::{AgentIndex, Result};
 
-/// Columns between the number of the dispatch and what the kernel needs.
+/// Columns between the number of the dispatch and the resources of the kernel.
 const WHERE: &str =
     "Agent_Id Queue_Id Process_Id Thread_Id Grid_Size Kernel_Id Kernel_Name Workgroup_Size";
 
-/// Counters of dispatches, a row for each.
+/// Writes the counters of dispatches, a row for each.
 pub(super) fn write(job: &Job<'_>, file: &str, unified: bool) -> Result<()> {
     if rows(job, "rocpd_pmc_event")? == 0 {
         return Ok(());
     }
     let session = job.set.sql(job.filter.window, job.options.kernels)?;
-    // Passes are told only where dispatches were replayed.
+    // Passes are recorded only if dispatches were replayed.
     let replays = unified
         && job.has_column("rocpd_kernel_dispatch", "replay_pass")
         && session
@@ -66,7 +66,7 @@ pub(super) fn write(job: &Job<'_>, file: &str, unified: bool) -> Result<()> {
     sheet.finish()
 }
 
-/// Rows of a table over all databases.
+/// Returns the number of rows of a table over all databases.
 fn rows(job: &Job<'_>, table: &str) -> Result<u64> {
     let mut rows = 0;
     for partition in job.set.partitions() {
@@ -75,8 +75,8 @@ fn rows(job: &Job<'_>, table: &str) -> Result<u64> {
     Ok(rows)
 }
 
-/// The agent of a row that has its absolute, logical and type index and its type in a row of columns; nothing where that
-/// is not known.
+/// Returns the agent of a row that has its absolute, logical and type index and its type in
+/// consecutive columns; empty if unknown.
 fn agent(index: AgentIndex, row: SqlRow<'_>, at: usize) -> String {
     let (number, label) = match index {
         AgentIndex::Absolute => (row.get(at), SqlValue::Text("Agent")),
@@ -97,7 +97,8 @@ fn field(value: SqlValue<'_>) -> Field<'_> {
     }
 }
 
-/// A sheet of a view that only newer generations have rows in. The select has what names the agent first.
+/// Writes the sheet of a view that has rows only in newer generations. The select lists the columns
+/// that name the agent first.
 fn view(job: &Job<'_>, (table, file): (&str, &str), columns: &str, select: &str) -> Result<()> {
     if rows(job, table)? == 0 {
         return Ok(());
@@ -132,7 +133,7 @@ fn view(job: &Job<'_>, (table, file): (&str, &str), columns: &str, select: &str)
     sheet.finish()
 }
 
-/// Launches of graphs, since schema 3.0.2.
+/// Writes the launches of graphs, since schema 3.0.2.
 pub(super) fn graph_launches(job: &Job<'_>) -> Result<()> {
     view(
         job,
@@ -145,7 +146,7 @@ pub(super) fn graph_launches(job: &Job<'_>) -> Result<()> {
     )
 }
 
-/// Records and waits of events, since schema 3.0.4.
+/// Writes the records and waits of events, since schema 3.0.4.
 pub(super) fn hip_events(job: &Job<'_>) -> Result<()> {
     view(
         job,
@@ -157,7 +158,7 @@ pub(super) fn hip_events(job: &Job<'_>) -> Result<()> {
     )
 }
 
-/// Counters sampled while kernels run, since schema 3.0.3.
+/// Writes the counters sampled while kernels run, since schema 3.0.3.
 pub(super) fn spm(job: &Job<'_>) -> Result<()> {
     if !job.has_column("rocpd_pmc_event", "sample_id") {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The sheet of dispatches, alike in both layouts.
+//! The sheet of dispatches, similar in both layouts.
 
 use rocpd_db::Dispatch;
 
@@ -6,21 +6,21 @@ use super::Job;
 use super::sheet::Field;
 use crate::Result;
 
-/// Columns, between which the newer layout has more.
+/// Columns, between which the newer layout has additional ones.
 const PLACE: &str = "Guid Kind Agent_Id Queue_Id Stream_Id";
 const WHAT: &str =
     "Thread_Id Dispatch_Id Kernel_Id Kernel_Name Correlation_Id Start_Timestamp End_Timestamp";
 const SIZES: &str =
     "Workgroup_Size_X Workgroup_Size_Y Workgroup_Size_Z Grid_Size_X Grid_Size_Y Grid_Size_Z";
-/// What kernels need. The newer layout has titles of capitalised words.
+/// Resources of kernels. The newer layout has capitalized titles.
 pub(super) const NEEDS: &str = "LDS_Block_Size Scratch_Size VGPR_Count Accum_VGPR_Count SGPR_Count";
 pub(super) const UNIFIED_NEEDS: &str =
     "Lds_Block_Size Scratch_Size Vgpr_Count Accum_Vgpr_Count Sgpr_Count";
 
-/// What the newer layout has besides, as far as the databases have it.
+/// Additional columns of the newer layout, if the databases have them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct More {
-    /// The newer layout, which has durations.
+    /// `true` for the newer layout, which has durations.
     pub(super) unified: bool,
     pub(super) graphs: bool,
 }

@@ -1,4 +1,4 @@
-//! A file of rows, which is there only if it has any.
+//! A file of rows, which is created only if there are any.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use crate::Result;
 use crate::file::OutputFile;
 
-/// How texts are written.
+/// Quoting of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// Always in quotes, the header too.
+    /// Always, including the header.
     All,
-    /// In quotes where needed.
+    /// Where needed.
     Needed,
 }
 
@@ -22,9 +22,9 @@ pub(super) enum Field<'a> {
     Text(&'a str),
     /// A number.
     Int(i64),
-    /// A number, or nothing.
+    /// An optional number.
     Maybe(Option<i64>),
-    /// Something that needs no quotes.
+    /// A text that needs no quotes.
     Bare(&'a str),
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Sheet {
     bytes: Vec<u8>,
 }
 
-/// Bytes gathered before a write.
+/// Bytes buffered before a write.
 const CHUNK: usize = 64 << 10;
 
 impl Sheet {
-    /// `columns` are separated by blanks.
+    /// Creates a sheet; `columns` are separated by blanks.
     pub(super) fn new(path: PathBuf, columns: &str, quotes: Quotes) -> Self {
         Self {
             path,

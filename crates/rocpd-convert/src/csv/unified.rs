@@ -77,7 +77,8 @@ fn allocations(job: &Job<'_>) -> Result<()> {
     scratch.finish()
 }
 
-/// Calls as the view `regions` has them; moments (marks) go to a file of their own, which the reference does not have.
+/// Writes calls as in the view `regions`; instants (marks) go to a file of their own, which the
+/// reference does not have.
 fn regions(job: &Job<'_>) -> Result<()> {
     let compat = job.options.reference_names;
     let mut sheet = job.sheet("regions_trace.csv", calls::COLUMNS)?;

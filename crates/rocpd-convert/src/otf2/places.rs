@@ -1,4 +1,4 @@
-//! Places of events: what OTF2 calls locations, and their definitions.
+//! Locations of OTF2 and their definitions.
 
 use otf2_writer::{Archive, GroupKind, Location as Events, LocationKind, Role};
 use rocpd_db::{Agent, Process, RocpdSet};
@@ -8,12 +8,12 @@ use trace_model::LaneTimes;
 use super::program;
 use crate::{AgentIndex, Result};
 
-/// Where events of a process happen, by row ids.
+/// Place of events of a process, by row ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// Thread.
     Thread(Option<i64>),
-    /// Thread and agent that is copied to.
+    /// Thread and destination agent of a memcpy.
     Copy(Option<i64>, i64),
     /// Thread and agent.
     Allocate(Option<i64>, i64),
@@ -24,7 +24,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The device it is on, if it is on one.
+    /// Returns the device of the place, if it is on one.
     const fn device(self) -> Option<i64> {
         match self {
             Self::Copy(_, agent) | Self::Compute(_, agent, _) => Some(agent),
@@ -40,29 +40,29 @@ struct Location {
     name: String,
     kind: LocationKind,
     group: u32,
-    /// Ends and regions that are open, the innermost last.
+    /// Ends and regions that are open, innermost last.
     open: Vec<(i64, u32)>,
-    /// Whose lane it is, and which.
+    /// Index of its lanes, and of the lane among them.
     lanes: usize,
     lane: usize,
 }
 
 impl Location {
-    /// Until when a record may last that is begun now.
+    /// Returns the latest end of a record that begins now.
     fn room(&self) -> i64 {
         self.open.last().map_or(i64::MAX, |(until, _)| *until)
     }
 }
 
-/// The locations of one place: a lane more for each depth of overlap.
+/// The locations of one place: one lane for each depth of overlap.
 #[derive(Debug, Default)]
 struct Lanes {
     locations: Vec<usize>,
-    /// What [`Location::room`] says of each.
+    /// [`Location::room`] of each lane.
     rooms: LaneTimes,
 }
 
-/// Texts or regions by number.
+/// Numbered texts or regions.
 #[derive(Debug)]
 struct Numbers<K> {
     known: FxHashMap<K, u32>,
@@ -90,7 +90,7 @@ impl<K: Clone + Eq + std::hash::Hash> Numbers<K> {
     }
 }
 
-/// Groups of locations: processes and the devices they use.
+/// A group of locations: a process or a device that it uses.
 #[derive(Debug)]
 struct Group {
     name: String,
@@ -105,22 +105,22 @@ pub(super) struct Places {
     index: AgentIndex,
     locations: Vec<Location>,
     lanes: Vec<Lanes>,
-    /// By partition, process and place.
+    /// Lanes by partition, process and place.
     lanes_of: FxHashMap<(usize, i64, Place), usize>,
     queues: FxHashMap<(usize, i64, i64), FxHashMap<i64, usize>>,
     strings: Numbers<String>,
     regions: Numbers<(u32, Role)>,
     nodes: Vec<String>,
     groups: Vec<Group>,
-    /// By partition and process; by partition, process and agent.
+    /// Group by partition and process, and by partition, process and agent.
     group_of: FxHashMap<(usize, i64, Option<i64>), u32>,
     first_ns: Option<i64>,
     last_ns: Option<i64>,
 }
 
-/// Times are nanoseconds.
+/// Clock resolution: times are nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
-/// The only attribute.
+/// Number of the only attribute.
 const CATEGORY: u32 = 0;
 
 impl Places {
@@ -143,7 +143,7 @@ impl Places {
                 .filter_map(|process| process.fini_ns.or(process.end_ns))
                 .max(),
         };
-        // Readers expect the empty text to be there.
+        // Readers require the empty text.
         places.strings.of(&String::new());
         for process in set.processes() {
             let node = places
@@ -174,7 +174,7 @@ impl Places {
         self.group_of.insert(key, number);
     }
 
-    /// `GPU Agent-1`.
+    /// Returns the label of an agent: `GPU Agent-1`.
     pub(super) fn agent(&self, agent: Option<&Agent>) -> String {
         agent.map_or_else(
             || "UNK".to_owned(),
@@ -185,7 +185,7 @@ impl Places {
         )
     }
 
-    /// The number of a queue among those of its agent, in order of appearance.
+    /// Returns the number of a queue among those of its agent, in order of appearance.
     pub(super) fn queue_number(&mut self, process: &Process, agent: i64, queue: i64) -> usize {
         let key = (process.partition, process.id, agent);
         let queues = self.queues.entry(key).or_default();
@@ -193,7 +193,7 @@ impl Places {
         *queues.entry(queue).or_insert(next)
     }
 
-    /// The location where a record nests in what is open; a new one if there is none.
+    /// Returns the location where a record nests in the open ones, or a new one if there is none.
     pub(super) fn of(
         &mut self,
         process: &Process,
@@ -252,7 +252,7 @@ impl Places {
         Ok(number)
     }
 
-    /// Writes the begin of a record, and plans its end.
+    /// Writes the begin of a record, and schedules its end.
     pub(super) fn put(
         &mut self,
         location: usize,
@@ -279,14 +279,14 @@ impl Places {
     }
 
     fn string(&mut self, text: &str) -> u32 {
-        // The map is asked with a borrowed text first: nearly all are known.
+        // The map is queried with a borrowed text first: nearly all texts are known.
         match self.strings.known.get(text) {
             Some(&number) => number,
             None => self.strings.of(&text.to_owned()),
         }
     }
 
-    /// Writes the ends that are left, and all definitions.
+    /// Writes the remaining ends, and all definitions.
     pub(super) fn finish(mut self) -> Result<()> {
         for location in &mut self.locations {
             while let Some((until, region)) = location.open.pop() {
@@ -298,7 +298,7 @@ impl Places {
         self.archive
             .clock(TICKS_PER_SECOND, first, last.saturating_sub(first))?;
 
-        // Texts that only definitions use.
+        // Adds texts that only definitions use.
         let class = self.string("node");
         let category = self.string("category");
         let description = self.string("what kind of call or operation it is");
@@ -313,7 +313,7 @@ impl Places {
         let location_names = names(&mut self, location_names);
 
         let archive = &mut self.archive;
-        // The archive numbers definitions from 0, as the lists do.
+        // The archive numbers definitions from 0, like the lists.
         for text in &self.strings.list {
             archive.string(text)?;
         }
@@ -335,12 +335,12 @@ impl Places {
     }
 }
 
-/// When recording of a process began.
+/// Returns when recording of a process began.
 fn begin(process: &Process) -> Option<i64> {
     process.init_ns.or(process.start_ns)
 }
 
-/// Times before the clock began do not exist in the format.
+/// Converts a time; the format has no times before the clock began.
 fn time(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
 }

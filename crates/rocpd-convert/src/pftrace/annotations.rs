@@ -2,18 +2,18 @@
 
 use trace_model::ArgValue;
 
-/// Arguments of one slice, in room that is used again.
+/// Arguments of one slice, in a reused buffer.
 #[derive(Debug)]
 pub(super) struct Annotations<'v> {
     wanted: Wanted<'v>,
     list: Vec<(&'v str, ArgValue<'v>)>,
 }
 
-/// Which arguments are wanted.
+/// Selection of arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wanted<'v> {
     All,
-    /// Those with these keys.
+    /// The arguments with these keys.
     Only(&'v [String]),
 }
 
@@ -26,12 +26,12 @@ impl Wanted<'_> {
     }
 }
 
-/// Room for arguments between two slices.
+/// Reusable buffer for arguments.
 #[derive(Debug, Default)]
 pub(super) struct Room(Vec<(&'static str, ArgValue<'static>)>);
 
 impl Room {
-    /// Begins the arguments of a slice; what is forced is kept even if it is not wanted.
+    /// Begins the arguments of a slice; forced arguments are kept even if they are not selected.
     #[inline]
     pub(super) fn open<'v>(&mut self, wanted: Wanted<'v>) -> Annotations<'v> {
         Annotations {
@@ -40,7 +40,7 @@ impl Room {
         }
     }
 
-    /// Takes the room back.
+    /// Returns the buffer.
     #[inline]
     pub(super) fn close(&mut self, annotations: Annotations<'_>) {
         self.0 = emptied(annotations.list);
@@ -64,7 +64,7 @@ impl<'v> Annotations<'v> {
         }
     }
 
-    /// Adds what was asked for by itself, whatever else is wanted.
+    /// Adds an argument regardless of the selection.
     pub(super) fn force(&mut self, key: &'v str, value: ArgValue<'v>) {
         self.list.push((key, value));
     }
@@ -74,7 +74,7 @@ impl<'v> Annotations<'v> {
         self.add(key, ArgValue::Int(value));
     }
 
-    /// Nothing for what is not known.
+    /// Adds an optional argument; nothing if the value is unknown.
     #[inline]
     pub(super) fn maybe(&mut self, key: &'v str, value: Option<i64>) {
         if let Some(value) = value {
@@ -93,7 +93,7 @@ impl<'v> Annotations<'v> {
         self.int("delta_ns", end_ns.saturating_sub(start_ns));
     }
 
-    /// Says that the slice was cut, whatever is wanted.
+    /// Marks the slice as cut, regardless of the selection.
     pub(super) fn clipped(&mut self, clipped: bool) {
         if clipped {
             self.force("clipped", ArgValue::Bool(true));

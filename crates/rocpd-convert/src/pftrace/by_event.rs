@@ -1,4 +1,4 @@
-//! What belongs to events, found by event however much it is.
+//! Finds the items of an event, regardless of their number.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -12,22 +12,23 @@ use spill_sort::{Item, Order, Sorter, SpillOptions};
 
 use crate::{Error, Result};
 
-/// Bytes that stay in memory; more waits in a file without a name.
+/// Maximum number of bytes in memory; more are stored in an unnamed file.
 pub(super) const MEMORY_BYTES: usize = 8 << 20;
-/// Items that are read together.
+/// Number of items that are read together.
 const PAGE_ITEMS: usize = 1024;
-/// Pages kept at hand: records come by time, and their events are numbered in nearly that order.
+/// Number of cached pages: records come by time, and their events are numbered in nearly that
+/// order.
 const CACHED_PAGES: usize = 32;
 
 /// Partition and event.
 pub(super) type Key = (u32, i64);
 
-/// Something that belongs to an event.
+/// An item of an event.
 pub(super) trait OfEvent: Item {
     fn key(&self) -> Key;
 }
 
-/// By partition and event: rows of one event stay in the order in which they come.
+/// Order by partition and event: items of one event keep their order of insertion.
 pub(super) struct InOrder<T>(PhantomData<T>);
 
 impl<T: OfEvent> Order for InOrder<T> {
@@ -38,7 +39,7 @@ impl<T: OfEvent> Order for InOrder<T> {
     }
 }
 
-/// Sorts items by event; `folder` is where they wait if they are many.
+/// Sorts items by event; `folder` stores them if they are many.
 pub(super) fn sorter<T: OfEvent>(folder: &Path) -> Sorter<InOrder<T>> {
     Sorter::new(SpillOptions {
         folder: folder.to_owned(),
@@ -46,15 +47,15 @@ pub(super) fn sorter<T: OfEvent>(folder: &Path) -> Sorter<InOrder<T>> {
     })
 }
 
-/// Items by event. Memory does not follow their number but for one key in [`PAGE_ITEMS`].
+/// Items by event. Memory is independent of their number except for one key per [`PAGE_ITEMS`].
 pub(super) struct ByEvent<T> {
-    /// The key of each page's first item.
+    /// Key of each page's first item.
     pages: Vec<Key>,
     place: Place,
     kind: PhantomData<T>,
 }
 
-/// A page that was read: its number and bytes.
+/// A page in memory: its number and bytes.
 type Page = (usize, Vec<u8>);
 
 /// Items as bytes, in order of their keys.
@@ -62,13 +63,13 @@ enum Place {
     Memory(Vec<u8>),
     Disk {
         file: File,
-        /// By page number, none at first.
+        /// Cached pages by page number; empty at first.
         cache: RefCell<Vec<Option<Page>>>,
     },
 }
 
 impl<T: OfEvent> ByEvent<T> {
-    /// Shows the items of an event, in the order in which they were added.
+    /// Passes the items of an event to `show`, in the order in which they were added.
     pub(super) fn find(&self, key: Key, mut show: impl FnMut(T)) -> Result<()> {
         if self.pages.is_empty() {
             return Ok(());
@@ -130,14 +131,14 @@ impl<T: OfEvent> ByEvent<T> {
     }
 }
 
-/// Takes items in order of their keys.
+/// Receives items in order of their keys.
 pub(super) struct Builder<'p, T> {
     folder: &'p Path,
     memory_bytes: usize,
     pages: Vec<Key>,
-    /// How many items there are.
+    /// Number of items.
     written: usize,
-    /// Bytes that are not in the file.
+    /// Bytes that are not yet in the file.
     bytes: Vec<u8>,
     file: Option<File>,
     kind: PhantomData<T>,
@@ -180,14 +181,14 @@ impl<'p, T: OfEvent> Builder<'p, T> {
         };
         file.write_all(&self.bytes).map_err(failed)?;
         self.bytes.clear();
-        // What comes now is written in pieces.
+        // Further data are written in pieces.
         self.memory_bytes = self.memory_bytes.min(1 << 20);
         Ok(())
     }
 
     pub(super) fn finish(mut self) -> Result<ByEvent<T>> {
         if self.file.is_some() {
-            // Pages are read whole.
+            // Pages are read as a whole.
             let whole = self.pages.len() * PAGE_ITEMS;
             let missing = (whole - self.written) * T::BYTES;
             self.bytes.resize(self.bytes.len() + missing, u8::MAX);
@@ -208,7 +209,7 @@ impl<'p, T: OfEvent> Builder<'p, T> {
     }
 }
 
-/// A partition's number as keys have it.
+/// Returns a partition's number in the form of keys.
 pub(super) fn small(partition: usize) -> u32 {
     u32::try_from(partition).unwrap_or(u32::MAX)
 }

@@ -10,7 +10,7 @@ use super::by_event::{Builder, ByEvent, Key, MEMORY_BYTES, OfEvent, small, sorte
 use super::{Options, Shown};
 use crate::Result;
 
-/// Where an argument of an event is stored.
+/// Location of an argument of an event.
 #[derive(Debug, Clone, Copy)]
 struct Stored {
     key: Key,
@@ -42,21 +42,21 @@ impl OfEvent for Stored {
     }
 }
 
-/// Arguments of calls: keys as annotations have them, and values.
+/// Arguments of calls: keys in the form of annotations, and values.
 pub(super) type CallArgs = Vec<(String, String)>;
 
-/// Finds the arguments of calls. Only where they are is kept, texts are read when they are needed.
+/// Finds the arguments of calls. Only their locations are kept; texts are read when needed.
 pub(super) struct ArgTable<'a> {
-    /// Arguments of all calls are wanted.
+    /// `true` if the arguments of all calls are written.
     all: bool,
-    /// Arguments of events of the kernel driver are.
+    /// `true` if the arguments of kernel driver events are written.
     kfd: bool,
     places: ByEvent<Stored>,
     rows: RefCell<Lookup<'a, Arg>>,
 }
 
 impl<'a> ArgTable<'a> {
-    /// Reads where arguments are, if any are wanted; `folder` is where that waits if there are many.
+    /// Reads the locations of arguments, if any are written; `folder` stores them if they are many.
     pub(super) fn read(set: &'a RocpdSet, options: &Options, folder: &Path) -> Result<Self> {
         let all = options.call_args;
         let by_default = options.shown == Shown::All;
@@ -85,7 +85,7 @@ impl<'a> ArgTable<'a> {
         })
     }
 
-    /// Whether the slice of a call shows its arguments.
+    /// Returns `true` if the slice of a call shows its arguments.
     fn wants(&self, category: Option<&str>) -> bool {
         match is_kfd(category) {
             true => self.kfd,
@@ -93,7 +93,7 @@ impl<'a> ArgTable<'a> {
         }
     }
 
-    /// Puts the arguments of a call into `found`, by position, if they are wanted.
+    /// Stores the arguments of a call in `found`, by position, if they are written.
     pub(super) fn find(&self, call: &Region<'_>, found: &mut CallArgs) -> Result<()> {
         found.clear();
         let (Some(event), true) = (call.event, self.wants(call.category())) else {
@@ -118,7 +118,7 @@ impl<'a> ArgTable<'a> {
     }
 }
 
-/// Whether a call is an event of the kernel driver.
+/// Returns `true` if a call is a kernel driver event.
 pub(super) fn is_kfd(category: Option<&str>) -> bool {
     domain_of(category).eq_ignore_ascii_case("KFD")
 }

@@ -1,4 +1,4 @@
-//! Slices of devices that overlap, cut so that they do not.
+//! Cuts overlapping slices of devices so that they no longer overlap.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::part::Span;
 use super::places::Device;
 use crate::items::Kept;
 
-/// A track of a device: partition, process, and which.
+/// A track of a device: partition, process, device.
 pub(super) type Track = (usize, i64, Device);
 
 /// A slice that may still be cut.
@@ -18,24 +18,25 @@ pub(super) struct Waiting<'a> {
     pub(super) span: Span,
 }
 
-/// Slices of devices by track, until time has passed their ends: before that the next one of the track may cut them.
+/// Slices of devices by track, kept until time has passed their ends: before that the next one of
+/// the track may cut them.
 ///
-/// Two that overlap are both cut in the middle of what they share. So of a slice that has another one in it what comes
-/// after that is lost.
+/// Two that overlap are both cut in the middle of their intersection. A slice that encloses another
+/// one therefore loses the part after it.
 #[derive(Debug, Default)]
 pub(super) struct Cutter<'a> {
-    /// By end, then by when they came.
+    /// Slices by end, then by order of arrival.
     slices: BTreeMap<Place, (Track, Waiting<'a>)>,
     /// The last slice of each track.
     last: FxHashMap<Track, Place>,
     order: u64,
 }
 
-/// Where a slice waits: its end, and when it came.
+/// Key of a waiting slice: its end and its order of arrival.
 type Place = (i64, u64);
 
 impl<'a> Cutter<'a> {
-    /// Takes the next slice of a track.
+    /// Adds the next slice of a track.
     pub(super) fn add(&mut self, track: Track, mut next: Waiting<'a>) {
         let last = self.last.get(&track);
         let last = last.and_then(|place| self.slices.remove(place));
@@ -43,7 +44,7 @@ impl<'a> Cutter<'a> {
             let from = last.span.start.max(next.span.start);
             let to = last.span.end.min(next.span.end);
             if last.span.end > next.span.start && to <= from {
-                // Nothing is left of it beside the one before, which begins where it was cut.
+                // Nothing is left of it next to the one before, which begins where it was cut.
                 next.span.clipped |= to < from;
                 next.span.start = from;
                 next.span.end = from;
@@ -63,7 +64,7 @@ impl<'a> Cutter<'a> {
         self.keep(track, next);
     }
 
-    /// Lets a slice wait as the last one of its track.
+    /// Stores a slice as the last one of its track.
     fn keep(&mut self, track: Track, slice: Waiting<'a>) {
         self.order += 1;
         let place = (slice.span.end, self.order);
@@ -71,8 +72,9 @@ impl<'a> Cutter<'a> {
         self.last.insert(track, place);
     }
 
-    /// Ends a part of the trace at a time: gives back what slices have before it, and keeps what they have after it. What is
-    /// still to come begins there or later, so it cuts nothing before it, and parts are cut as the whole would be.
+    /// Ends a part of the trace at a time: returns the parts of slices before it, and keeps the
+    /// parts after it. Later slices begin there or later, so they cut nothing before it, and parts
+    /// are cut as the whole would be.
     pub(super) fn until(&mut self, at: i64) -> Vec<Waiting<'a>> {
         let begun = self
             .slices
@@ -100,14 +102,14 @@ impl<'a> Cutter<'a> {
         pieces
     }
 
-    /// A slice is no longer the last one of its track.
+    /// Removes a slice as the last one of its track.
     fn forget(&mut self, track: &Track, place: Place) {
         if self.last.get(track) == Some(&place) {
             self.last.remove(track);
         }
     }
 
-    /// Gives back a slice that ends at or before a time, so that nothing to come can overlap with it.
+    /// Returns a slice that ends at or before a time, so that no later slice can overlap with it.
     pub(super) fn ended(&mut self, now: i64) -> Option<Waiting<'a>> {
         let first = self.slices.first_entry()?;
         if first.key().0 > now {
@@ -123,7 +125,8 @@ impl<'a> Cutter<'a> {
 mod tests {
     use super::*;
 
-    /// Cuts spans of one track; with `parts` also where each ends, and pieces are put together again.
+    /// Cuts spans of one track; with `parts` also at the end of each part, with the pieces joined
+    /// again.
     fn cut_in(spans: &[(i64, i64)], parts: &[i64]) -> Vec<(i64, i64, bool)> {
         let folder = tempfile::tempdir().unwrap();
         rocpd_synth::generate(folder.path(), &rocpd_synth::Shape::small()).unwrap();
@@ -166,7 +169,7 @@ mod tests {
         while let Some(slice) = cutter.ended(i64::MAX) {
             done.push(slice.span);
         }
-        // What was cut at the end of a part is one with what begins there.
+        // A piece cut at the end of a part continues with the piece that begins there.
         while let Some(piece) = pieces.pop() {
             let rest = done
                 .iter_mut()
@@ -236,7 +239,7 @@ mod tests {
                 (300, 301, whole)
             ]
         );
-        // One in another one, and three at once: no end lies before its begin.
+        // One within another one, and three at once: no end lies before its begin.
         assert_eq!(
             cut(&[(0, 100), (10, 20)]),
             [(0, 15, cut_off), (15, 20, cut_off)]

@@ -1,4 +1,4 @@
-//! The file of a trace, packed if that is wanted.
+//! The file of a trace, optionally compressed.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ pub(super) enum TraceFile {
     Packed(Box<Gzip<Counted>>),
 }
 
-/// A file and how many bytes went there.
+/// A file with the number of bytes written.
 #[derive(Debug)]
 pub(super) struct Counted {
     out: OutputFile,
@@ -33,7 +33,7 @@ impl TraceFile {
         })
     }
 
-    /// Puts the file in its place and says how many bytes it has.
+    /// Moves the file to its path and returns its size in bytes.
     pub(super) fn finish(self) -> Result<u64> {
         let file = match self {
             Self::Plain(file) => file,

@@ -1,4 +1,4 @@
-//! One trace file: slices, arrows and counters of the records it is given.
+//! One trace file: slices, flow arrows and counters of its records.
 
 mod counters;
 
@@ -24,7 +24,7 @@ use super::{Options, Overlap, Shown};
 use crate::Result;
 use crate::items::Item;
 
-/// What is held from one part to the next.
+/// State that is carried from one part to the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Live {
     /// Counter and size by process and address.
@@ -37,11 +37,11 @@ pub(super) struct Done<'a, W> {
     pub(super) out: W,
     pub(super) report: PartReport,
     pub(super) live: Live,
-    /// Slices of devices that go on in the next part.
+    /// Slices of devices that continue in the next part.
     pub(super) cutter: Cutter<'a>,
 }
 
-/// What all files of a conversion share.
+/// Data that all files of a conversion share.
 pub(super) struct Job<'a> {
     pub(super) set: &'a RocpdSet,
     pub(super) options: &'a Options,
@@ -51,7 +51,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Numbers of devices where agents alone do not tell them apart.
+    /// Returns the numbers of devices if agents alone do not distinguish them.
     fn unclear_devices(&self) -> Option<&DeviceNumbers> {
         (!self.devices.are_plain()).then_some(&self.devices)
     }
@@ -61,11 +61,11 @@ impl Job<'_> {
 pub(super) struct Part<'a, W: Write> {
     writer: TraceWriter<W>,
     job: &'a Job<'a>,
-    /// End of the part, where it is known.
+    /// End of the part, if known.
     end: Option<i64>,
     places: Places,
     timeline: Timeline,
-    /// Counters of hardware by partition, process, agent and number.
+    /// Hardware counters by partition, process, agent and number.
     pmc: FxHashMap<(usize, i64, Option<i64>, usize), usize>,
     texts: Texts,
     room: Room,
@@ -73,7 +73,7 @@ pub(super) struct Part<'a, W: Write> {
     counted: Vec<(usize, f64)>,
     /// Arguments of the current record.
     called: CallArgs,
-    /// Slices of devices wait until it is certain where they are cut.
+    /// `true` if slices of devices wait until their cuts are final.
     waits: bool,
     cutter: Cutter<'a>,
     live: Live,
@@ -116,7 +116,7 @@ impl<'a, W: Write> Part<'a, W> {
         self.writer.bytes_written()
     }
 
-    /// Goes on with counters and slices of the parts before.
+    /// Continues the counters and slices of the parts before.
     pub(super) fn resume(&mut self, live: Live, cutter: Cutter<'a>, at: i64) -> Result<()> {
         self.cutter = cutter;
         for (key, total) in &live.rest.totals {
@@ -131,7 +131,7 @@ impl<'a, W: Write> Part<'a, W> {
         Ok(())
     }
 
-    /// Adds a record, from `from` on.
+    /// Adds a record, starting at `from`.
     pub(super) fn add(&mut self, item: Item<'_, 'a>, from: i64) -> Result<()> {
         let start = item.start_ns().max(from);
         if start < 0 {
@@ -174,12 +174,13 @@ impl<'a, W: Write> Part<'a, W> {
         Ok(())
     }
 
-    /// Writes the slice of a device, or lets it wait for what it may overlap with.
+    /// Writes the slice of a device, or stores it until overlapping slices are known.
     fn device_slice(&mut self, track: Track, item: Item<'_, 'a>, span: Span) -> Result<()> {
         if !self.waits {
             return self.write_device_slice(item, span);
         }
-        // One that began in a part before waits already. It is cut by others before it is cut where the part ends.
+        // A record that began in an earlier part waits already. Others cut it before it is cut at
+        // the end of the part.
         if span.first {
             let record = item.kept();
             let span = Span {
@@ -209,7 +210,7 @@ impl<'a, W: Write> Part<'a, W> {
         }
     }
 
-    /// Writes what is still to come before `until` and completes the file.
+    /// Writes pending data before `until` and completes the file.
     pub(super) fn finish(mut self, until: i64) -> Result<Done<'a, W>> {
         if until == i64::MAX {
             self.write_ended(until)?;
@@ -244,14 +245,14 @@ impl<'a, W: Write> Part<'a, W> {
         })
     }
 
-    /// The arrow that a slice is on, if it is the record's begin.
+    /// Returns the flow of a slice, if the record begins with it.
     fn flow(&self, process: &Process, event: Option<Event<'_>>, span: Span) -> Option<u64> {
         use std::hash::BuildHasher as _;
         if !self.job.options.flows || !span.first {
             return None;
         }
         let stack = event?.stack_id.filter(|id| *id != 0)?;
-        // Stable, and different for equal ids of different processes.
+        // Deterministic, and different for equal ids of different processes.
         let hash = rustc_hash::FxBuildHasher.hash_one((process.guid.as_str(), stack));
         Some(hash.max(1))
     }
@@ -422,7 +423,7 @@ impl<'a, W: Write> Part<'a, W> {
         Ok(())
     }
 
-    /// Label and index of an agent; `Agent 0` for none.
+    /// Returns label and index of an agent; `Agent 0` if there is none.
     fn agent_parts<'v>(&self, agent: Option<&'v Agent>) -> (&'v str, i64) {
         agent.map_or(("Agent", 0), |agent| self.job.options.agents.parts(agent))
     }
@@ -458,7 +459,7 @@ pub(super) struct Span {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) clipped: bool,
-    /// The record begins here.
+    /// `true` if the record begins here.
     pub(super) first: bool,
 }
 
@@ -468,7 +469,8 @@ impl Span {
     }
 }
 
-/// Writes a slice. One that waited comes when others that began after it are written: its end comes with it.
+/// Writes a slice. A slice that waited comes after others that began later: its end is written with
+/// it.
 fn slice<W: Write>(
     writer: &mut TraceWriter<W>,
     waited: bool,

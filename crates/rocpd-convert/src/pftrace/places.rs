@@ -9,7 +9,7 @@ use rocpd_db::{Filter, Process, RocpdSet, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::LaneTimes;
 
-/// A track of a name under a process.
+/// Key of a named track under a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) partition: usize,
@@ -27,18 +27,18 @@ impl Key {
     }
 }
 
-/// What has a device track.
+/// A device with a track of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Device {
     /// A stream of a process.
     Stream(i64),
-    /// A queue of an agent: both ids.
+    /// A queue of an agent: ids of the agent and the queue.
     Queue(i64, i64),
-    /// Copies to an agent (its index, `CPU` or not) by a thread.
+    /// Memcpys to an agent (its index, `CPU` or not) by a thread.
     CopyTo(i64, i64, char),
 }
 
-/// The tracks of a device: its name, and for each lane its end.
+/// The tracks of a device: its name, and the end of each lane.
 #[derive(Debug)]
 struct Lanes {
     name: String,
@@ -49,10 +49,10 @@ struct Lanes {
 /// Tracks of a file.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// By partition and row id.
+    /// Tracks of processes by partition and row id.
     processes: FxHashMap<(usize, i64), WriterTrack>,
     threads: FxHashMap<(usize, i64), WriterTrack>,
-    /// By partition and process.
+    /// Lanes by partition, process and device.
     devices: FxHashMap<(usize, i64, Device), Lanes>,
     /// Numbers of queues per agent, in order of appearance.
     queues: FxHashMap<(usize, i64), FxHashMap<i64, usize>>,
@@ -63,7 +63,7 @@ impl Places {
         self.processes.get(&(partition, id)).copied()
     }
 
-    /// The track of a thread; that of its process where it has none.
+    /// Returns the track of a thread; that of its process if there is no thread.
     pub(super) fn thread(&self, process: &Process, thread: Option<&Thread>) -> Option<WriterTrack> {
         thread
             .and_then(|thread| self.threads.get(&(process.partition, thread.id)))
@@ -95,7 +95,8 @@ impl Places {
             let threads = threads_of
                 .remove(&(process.partition, process.id))
                 .unwrap_or_default();
-            // Viewers tell processes apart by number only: those of another node are moved.
+            // Viewers distinguish processes by number only: numbers used on another node are
+            // shifted.
             let mut offset = 0_i64;
             while used.contains(&(process.pid.wrapping_add(offset)))
                 || threads
@@ -140,14 +141,15 @@ impl Places {
         Ok(())
     }
 
-    /// The number of a queue among those of its agent, in order of appearance.
+    /// Returns the number of a queue among those of its agent, in order of appearance.
     pub(super) fn queue_number(&mut self, partition: usize, agent: i64, queue: i64) -> usize {
         let queues = self.queues.entry((partition, agent)).or_default();
         let next = queues.len();
         *queues.entry(queue).or_insert(next)
     }
 
-    /// The track of a device on which nothing overlaps with a slice; with `raw` the first one always.
+    /// Returns the track of a device on which nothing overlaps with a slice; with `raw` always the
+    /// first one.
     pub(super) fn lane<W: Write>(
         &mut self,
         writer: &mut TraceWriter<W>,

@@ -1,4 +1,4 @@
-//! What the manifest says of a part.
+//! Entries of the manifest.
 
 use serde_json::json;
 
@@ -8,23 +8,24 @@ use super::part::Span;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PartReport {
-    /// Its name in the folder.
+    /// Name in the folder.
     pub file: String,
-    /// Slices.
+    /// Number of slices.
     pub events: u64,
-    /// Bytes of the trace, before it is packed.
+    /// Size of the trace before compression, in bytes.
     pub trace_bytes: u64,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub file_bytes: u64,
     /// Begin of the first slice.
     pub start_ns: Option<i64>,
-    /// Last end of a slice.
+    /// Latest end of a slice.
     pub end_ns: Option<i64>,
-    /// Slices cut at the edges of the part, or since they overlapped.
+    /// Number of slices cut at the edges of the part, or because they overlapped.
     pub clipped: u64,
-    /// Frees of addresses that were not allocated in the recording.
+    /// Number of frees of addresses that were not allocated in the recording.
     pub unmatched_frees: u64,
-    /// Records left out since they begin before time 0, which the format does not have.
+    /// Number of records left out since they begin before time 0, which the format cannot
+    /// represent.
     pub before_zero: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Counters sampled while kernels run (SPM): values of moments, in order of time.
+//! Counters sampled while kernels run (SPM): instantaneous values, in order of time.
 
 use std::io::Write;
 
@@ -10,15 +10,15 @@ use rustc_hash::FxHashMap;
 use super::part::Part;
 use crate::Result;
 
-/// In order of time; SQLite sorts on disk what is too much for memory.
+/// In order of time; SQLite sorts on disk if memory does not suffice.
 const SELECT: &str = "SELECT timestamp, guid, process_id, agent_id, counter_name, counter_value, xcc, shader_engine, shader_array, \
      wgp, instance FROM spm_counters WHERE counter_value IS NOT NULL ORDER BY timestamp, guid, id";
 
-/// What tells instances of a counter apart, by column from the first one.
+/// Labels that distinguish the instances of a counter, by column from the first one.
 const PLACES: [&str; 5] = ["XCC", "SE", "SA", "WGP", "Instance"];
 const FIRST_PLACE: usize = 6;
 
-/// SQL over a set with such values; nothing without any.
+/// Returns an SQL session over a set with such values; `None` without any.
 pub(super) fn session(set: &RocpdSet, filter: &Filter) -> Result<Option<SqlSession>> {
     let mut has = false;
     for partition in set.partitions() {
@@ -31,27 +31,27 @@ pub(super) fn session(set: &RocpdSet, filter: &Filter) -> Result<Option<SqlSessi
     })
 }
 
-/// The statement that [`Sampled`] reads.
+/// Returns the statement that [`Sampled`] reads.
 pub(super) fn statement(session: &SqlSession) -> Result<Statement<'_>> {
     Ok(session.prepare(SELECT)?)
 }
 
-/// A value of a moment.
+/// An instantaneous value.
 struct Value<'a> {
     at: i64,
     process: &'a Process,
     agent: Option<&'a Agent>,
-    /// The counter, and which instance of it.
+    /// Name of the counter and its instance.
     name: String,
     value: f64,
 }
 
-/// Values to come.
+/// Values not yet written.
 pub(super) struct Sampled<'a, 's> {
     rows: Option<Rows<'s>>,
     filter: &'a Filter,
     processes: FxHashMap<(&'a str, i64), &'a Process>,
-    /// By guid and id, as the former.
+    /// Agents by guid and id.
     agents: FxHashMap<(&'a str, i64), &'a Agent>,
     next: Option<Value<'a>>,
 }
@@ -91,7 +91,7 @@ impl<'a, 's> Sampled<'a, 's> {
         Ok(())
     }
 
-    /// Looks for the next value that is wanted and has a place.
+    /// Reads the next value that is selected and has a track.
     fn read(&mut self) -> Result<()> {
         self.next = None;
         let Some(rows) = &mut self.rows else {
@@ -143,7 +143,8 @@ fn int(row: SqlRow<'_>, at: usize) -> Option<i64> {
     }
 }
 
-/// A counter and which instance of it, as far as that is known: `SQ_WAVES [XCC: 0, SE: 1]`.
+/// Returns the name of a counter with its instance, as far as it is known: `SQ_WAVES [XCC: 0, SE:
+/// 1]`.
 fn name(counter: &str, row: SqlRow<'_>) -> String {
     let places = PLACES.iter().zip(FIRST_PLACE..);
     let known: Vec<String> = places

@@ -1,18 +1,18 @@
-//! Where one file ends and the next begins.
+//! Boundaries between files.
 
 use rocpd_db::{Filter, RocpdSet};
 
 use super::Cut;
 use crate::{Error, Result};
 
-/// Spans of time, or a size.
+/// Time intervals, or a maximum size.
 pub(super) struct Cuts {
-    /// Ends of all parts but the last, ns.
+    /// Ends of all parts but the last, in nanoseconds.
     times: Vec<i64>,
     bytes: Option<u64>,
 }
 
-/// More parts than this are a mistake.
+/// Maximum number of parts; more are taken for a mistake.
 const MAX_PARTS: i64 = 100_000;
 
 impl Cuts {
@@ -58,7 +58,7 @@ impl Cuts {
         Ok(cuts)
     }
 
-    /// Begin and end of a part, where they are known.
+    /// Returns begin and end of a part, if known.
     pub(super) fn bounds(&self, part: usize) -> (Option<i64>, Option<i64>) {
         let before = part.checked_sub(1).and_then(|at| self.times.get(at));
         (before.copied(), self.times.get(part).copied())
@@ -72,7 +72,7 @@ impl Cuts {
         self.by_time() || self.bytes.is_some()
     }
 
-    /// Whether a record belongs to a later part.
+    /// Returns `true` if a record belongs to a later part.
     pub(super) fn is_due(&self, part: usize, start_ns: i64) -> bool {
         self.times.get(part).is_some_and(|end| start_ns >= *end)
     }

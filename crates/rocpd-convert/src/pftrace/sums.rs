@@ -10,7 +10,7 @@ use super::Options;
 use super::by_event::{Builder, ByEvent, Key, MEMORY_BYTES, OfEvent, small, sorter};
 use crate::Result;
 
-/// A counter's value at an event; of several instances, until they are added.
+/// Value of a counter at an event; one for each instance until they are summed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Value {
     key: Key,
@@ -56,7 +56,7 @@ pub(super) struct CounterSums {
 }
 
 impl CounterSums {
-    /// Reads all counters; `folder` is where they wait if they are many.
+    /// Reads all counters; `folder` stores them if they are many.
     pub(super) fn read(set: &RocpdSet, options: &Options, folder: &Path) -> Result<Self> {
         if !options.counters && !options.counters_in_slices {
             return Adder::new(folder, MEMORY_BYTES).finish(Vec::new());
@@ -68,7 +68,8 @@ impl CounterSums {
         let mut by_name: FxHashMap<String, u32> = FxHashMap::default();
         for row in set.scan::<PmcEvent<'_>>(&filter, ScanOrder::Stored)? {
             let row = row?;
-            // Sampled while kernels ran (since schema 3.0.3): of moments, not of dispatches.
+            // Sampled while kernels ran (since schema 3.0.3): these belong to instants, not to
+            // dispatches.
             if row.sample_id.is_some() {
                 continue;
             }
@@ -97,7 +98,8 @@ impl CounterSums {
         adder.finish(names)
     }
 
-    /// Puts counter and sum of an event into `found`, in the order in which the counters were stored.
+    /// Stores counter and sum of an event in `found`, in the order in which the counters were
+    /// stored.
     pub(super) fn find(
         &self,
         process: &Process,
@@ -121,13 +123,13 @@ impl CounterSums {
     }
 }
 
-/// Adds up values that come in order of their keys.
+/// Sums values that come in order of their keys.
 struct Adder<'p> {
     builder: Builder<'p, Value>,
-    /// The sums of the current event.
+    /// The current event.
     current: Option<Key>,
     sums: Vec<(u32, f64)>,
-    /// The place of each counter of the event in `sums`.
+    /// Index of each counter of the event in `sums`.
     places: FxHashMap<u32, usize>,
 }
 
@@ -161,7 +163,7 @@ impl<'p> Adder<'p> {
             return Ok(());
         };
         for (counter, value) in self.sums.drain(..) {
-            // One by one: the event before may have had a thousand.
+            // Removed one by one: the event before may have had a thousand.
             self.places.remove(&counter);
             self.builder.add(Value {
                 key,
@@ -185,7 +187,7 @@ impl<'p> Adder<'p> {
 mod tests {
     use super::*;
 
-    /// Sums of made-up values, and the same from a map.
+    /// Compares the sums of generated values with those of a map.
     fn check(memory_bytes: usize) -> Result<()> {
         let folder = tempfile::tempdir()?;
         let mut builder = Adder::new(folder.path(), memory_bytes);

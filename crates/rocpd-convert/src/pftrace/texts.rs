@@ -1,4 +1,4 @@
-//! Texts that many slices share, made once.
+//! Caches texts that many slices share.
 
 use rocpd_db::{Agent, Dispatch, KernelNames};
 use rustc_hash::FxHashMap;
@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 use super::Options;
 use crate::AgentIndex;
 
-/// More texts than this are forgotten, so that memory stays bounded.
+/// Maximum number of texts; beyond it all are dropped, so that memory stays bounded.
 const MOST: usize = 1 << 14;
 
-/// What a text is made of.
+/// Key of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Of {
     /// Partition and agent: `Agent 1`.
@@ -22,17 +22,17 @@ enum Of {
     Kernel(usize, i64),
 }
 
-/// Texts that many slices share.
+/// Cache of texts that many slices share.
 #[derive(Debug)]
 pub(super) struct Texts {
     index: AgentIndex,
     names: KernelNames,
-    /// Where texts begin and end.
+    /// Begin and end of texts.
     places: FxHashMap<Of, Text>,
     bytes: String,
 }
 
-/// A text that was made: its bytes in [`Texts`].
+/// A cached text: its bytes in [`Texts`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Text(usize, usize);
 
@@ -46,7 +46,8 @@ impl Texts {
         }
     }
 
-    /// Forgets what became too much; texts made before are gone then. To be called between slices.
+    /// Drops all texts if there are too many; earlier texts are then invalid. To be called between
+    /// slices.
     pub(super) fn trim(&mut self) {
         if self.places.len() > MOST {
             self.places.clear();
@@ -69,7 +70,7 @@ impl Texts {
         text
     }
 
-    /// `Agent 1`; empty for none.
+    /// Returns `Agent 1`; empty without an agent.
     pub(super) fn agent(&mut self, partition: usize, agent: Option<&Agent>) -> Text {
         let index = self.index;
         agent.map_or_else(Text::default, |agent| {
@@ -77,7 +78,7 @@ impl Texts {
         })
     }
 
-    /// `Agent-1`; empty for none.
+    /// Returns `Agent-1`; empty without an agent.
     pub(super) fn dashed(&mut self, partition: usize, agent: Option<&Agent>) -> Text {
         let index = self.index;
         agent.map_or_else(Text::default, |agent| {
@@ -85,7 +86,7 @@ impl Texts {
         })
     }
 
-    /// `512 (x=256, y=2, z=1)`.
+    /// Returns `512 (x=256, y=2, z=1)`.
     pub(super) fn shape(&mut self, sizes: [Option<i64>; 3]) -> Text {
         let sizes = sizes.map(|size| size.unwrap_or(0));
         self.made(Of::Shape(sizes), || {
@@ -97,7 +98,7 @@ impl Texts {
         })
     }
 
-    /// The kernel's name where the recording does not have it as it is.
+    /// Returns the kernel's name, from the cache unless the recording has it in this form.
     pub(super) fn kernel(&mut self, dispatch: &Dispatch<'_>) -> KernelName {
         let names = self.names;
         if names.plain(dispatch).is_some() {
@@ -106,7 +107,7 @@ impl Texts {
         let id = dispatch.symbol.map_or(i64::MIN, |symbol| symbol.id);
         let of = Of::Kernel(dispatch.process.partition, id);
         if dispatch.symbol.is_none() {
-            // Named after its own id, which has no symbol.
+            // Named after its own id, since it has no symbol.
             let of = Of::Kernel(usize::MAX, dispatch.kernel_id.unwrap_or_default());
             return KernelName::Made(self.made(of, || names.of(dispatch)));
         }
@@ -121,11 +122,11 @@ impl Texts {
     }
 }
 
-/// Where the name of a kernel is.
+/// Location of the name of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KernelName {
     /// In the recording.
     Plain,
-    /// Among the texts made here.
+    /// In the cache.
     Made(Text),
 }

@@ -1,4 +1,4 @@
-//! Counters of a file: values that change at times to come.
+//! Counters of a file: values that change at later times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,11 +13,11 @@ use crate::Result;
 /// A change of a counter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
-    /// The value becomes this real number, and belongs to a holder.
+    /// Sets the value to this real number, owned by a holder.
     Set(u64, u64),
-    /// The value becomes 0 if it still belongs to the holder.
+    /// Sets the value to 0 if the holder still owns it.
     Clear(u64),
-    /// The value grows or shrinks.
+    /// Adds to the value.
     Add(i64),
 }
 
@@ -30,18 +30,18 @@ struct Counter {
     holder: u64,
 }
 
-/// Counters of one file, and what is still to happen to them.
+/// Counters of one file with their pending changes.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     counters: Vec<Counter>,
     numbers: FxHashMap<Key, usize>,
-    /// Changes to come: time, order, counter, what.
+    /// Pending changes: time, order, counter, change.
     pending: BinaryHeap<Reverse<(i64, u64, usize, Change)>>,
     order: u64,
     last_ns: Option<i64>,
 }
 
-/// What one file leaves to the next: values, and changes that lie in its future.
+/// State that one file leaves to the next: values, and changes after its end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rest {
     pub(super) totals: Vec<(Key, i64)>,
@@ -49,7 +49,7 @@ pub(super) struct Rest {
 }
 
 impl Timeline {
-    /// The number of a counter, which is declared if it is new.
+    /// Returns the number of a counter, which is declared if it is new.
     pub(super) fn counter<W: Write>(
         &mut self,
         writer: &mut TraceWriter<W>,
@@ -75,12 +75,12 @@ impl Timeline {
         Ok(number)
     }
 
-    /// A counter grows or shrinks at a time.
+    /// Adds to a counter at a time.
     pub(super) fn add(&mut self, at: i64, counter: usize, change: i64) {
         self.later(at, counter, Change::Add(change));
     }
 
-    /// A value that holds from one time to another.
+    /// Sets a value from one time to another.
     pub(super) fn hold(&mut self, counter: usize, value: f64, start: i64, end: Option<i64>) {
         let holder = self.order + 1;
         self.later(start, counter, Change::Set(value.to_bits(), holder));
@@ -120,7 +120,7 @@ impl Timeline {
                     real(counter.total)
                 }
             };
-            // Of several changes at one time the last one counts.
+            // Of several changes at one time the last counts.
             let same =
                 |next: &Reverse<(i64, u64, usize, Change)>| next.0.0 == at && next.0.2 == number;
             if self.pending.peek().is_some_and(same) {
@@ -136,7 +136,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// What the next file must know.
+    /// Returns the state for the next file.
     pub(super) fn rest(self) -> Rest {
         let mut rest = Rest::default();
         for Reverse((time, _, counter, change)) in self.pending.into_sorted_vec().into_iter().rev()

@@ -5,26 +5,26 @@ use rustc_hash::FxHashMap;
 use crate::builder::batch::{FlowPoint, FlowRole, FlowSpace};
 use crate::ids::StrId;
 
-/// (event, flow) in ascending order of the event.
+/// Pairs (event, flow) in ascending order of the event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AttachedFlows {
     event: Vec<u32>,
     id: Vec<u64>,
     what: Vec<(FlowSpace, FlowRole)>,
-    /// (row, category, name) of the few that have these, ascending by row.
+    /// (row, category, name) of the few rows that have these, ascending by row.
     names: Vec<(u32, Option<StrId>, Option<StrId>)>,
-    /// The first row of each block of events.
+    /// First row of each block of events.
     starts: Vec<u32>,
-    /// The number of each row's flow, or [`NOT_NUMBERED`]; empty if none are numbered.
+    /// Number of each row's flow, or [`NOT_NUMBERED`]; empty if none are numbered.
     numbers: Vec<u32>,
-    /// How many numbers there are.
+    /// Number of numbered flows.
     numbered: u32,
 }
 
-/// Number of flows that are found by their identity.
+/// Marks flows that are found by their identity.
 const NOT_NUMBERED: u32 = u32::MAX;
 
-/// Events of a block, as a power of two.
+/// Events per block, as a power of two.
 const BLOCK: u32 = 6;
 
 impl AttachedFlows {
@@ -38,7 +38,7 @@ impl AttachedFlows {
         self.what.push((point.space, point.role));
     }
 
-    /// Appends those of a later part, whose events count from `base`.
+    /// Appends the flows of a later part, whose events count from `base`.
     pub(crate) fn append(&mut self, from: &Self, base: u32, map: impl Fn(FlowPoint) -> FlowPoint) {
         for row in 0..from.event.len() {
             self.push(from.event[row] + base, map(from.point(row)));
@@ -81,25 +81,25 @@ impl AttachedFlows {
         self.numbers = numbers;
     }
 
-    /// How many flows have a number.
+    /// Returns the number of numbered flows.
     pub(crate) fn numbered(&self) -> usize {
         self.numbered as usize
     }
 
-    /// The first row of `event` or a later one. Events are looked up in the order of time, which
-    /// jumps through the file, so a search would miss the cache at every step.
+    /// Returns the first row of `event` or a later one. Events are looked up in the order of time,
+    /// which jumps through the file, so a search would miss the cache at every step.
     pub(crate) fn first(&self, event: u32) -> usize {
         let Some(&start) = self.starts.get((event >> BLOCK) as usize) else {
             return self.event.len();
         };
         let start = start as usize;
         let block = &self.event[start..];
-        // Few rows, unless an event has very many flows.
+        // There are few rows, unless an event has very many flows.
         let near = block.iter().take(64).position(|&e| e >= event);
         start + near.unwrap_or_else(|| block.partition_point(|&e| e < event))
     }
 
-    /// The flow in `row` and its number, if that is one of `event`.
+    /// Returns the flow in `row` and its number, if the row belongs to `event`.
     pub(crate) fn get(&self, row: usize, event: u32) -> Option<(FlowPoint, Option<u32>)> {
         (*self.event.get(row)? == event).then(|| {
             let number = self.numbers.get(row).copied();
@@ -107,7 +107,7 @@ impl AttachedFlows {
         })
     }
 
-    /// Category and name of the flow in `row`.
+    /// Returns category and name of the flow in `row`.
     fn names_of(&self, row: usize) -> (Option<StrId>, Option<StrId>) {
         let named = match self.names.is_empty() {
             true => None,

@@ -1,5 +1,5 @@
-//! Events as a reader meets them: columns in file order with a dictionary of their own, so that
-//! parts of a file can be read on different threads and joined in file order afterwards.
+//! Events as read: columns in file order with a dictionary of their own, so that parts of a file
+//! can be read on different threads and joined in file order afterwards.
 
 use rustc_hash::FxHashMap;
 
@@ -9,10 +9,10 @@ use crate::intern::StringTable;
 use crate::table::args::{Arg, ArgStore, ArgsRef};
 use crate::table::slice::{CategoryId, OPEN};
 
-/// The most rows of one kind that a batch or trace can hold (2^28).
+/// Maximum number of rows of one kind that a batch or trace can hold (2^28).
 pub const MAX_EVENTS: usize = 1 << 28;
 
-/// What begins, or happens: name, category and arguments of a slice.
+/// Name, category and arguments of a slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SliceData {
     /// Name, if any.
@@ -23,12 +23,12 @@ pub struct SliceData {
     pub args: ArgsRef,
 }
 
-/// What an end event says: which slice it closes, and what it adds to it.
+/// Data of an end event: the slice that it closes, and what it adds to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EndData {
-    /// Close only a slice of this name; `None` closes any.
+    /// Name of the slice to close; `None` closes any.
     pub name: Option<StrId>,
-    /// Close only a slice of this category; [`CategoryId::NONE`] closes any.
+    /// Category of the slice to close; [`CategoryId::NONE`] closes any.
     pub category: CategoryId,
     /// Arguments to append to the slice.
     pub args: ArgsRef,
@@ -37,7 +37,7 @@ pub struct EndData {
 }
 
 impl EndData {
-    /// Closes whatever is open.
+    /// Closes any open slice.
     pub const ANY: Self = Self {
         name: None,
         category: CategoryId::NONE,
@@ -46,7 +46,7 @@ impl EndData {
     };
 }
 
-/// Where in the file's order an end belongs when times are equal (only for
+/// Order of an end among events at the same time (only for
 /// [`EventOrder::Chrome`](crate::EventOrder)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndOrder {
@@ -56,25 +56,26 @@ pub enum EndOrder {
     InPlace,
 }
 
-/// The part that a flow event plays.
+/// Role of a flow event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowRole {
     /// Starts the flow at this slice; a second start is ignored (`s`).
     Start,
-    /// Arrow from the last slice to this one, which becomes the last (`t`).
+    /// Adds an arrow from the last slice to this one, which becomes the last (`t`).
     Step,
-    /// Arrow from the last slice to this one; the flow goes on as it was (`f` with `bp: e`).
+    /// Adds an arrow from the last slice to this one; the flow's last slice stays (`f` with `bp:
+    /// e`).
     End,
-    /// As `End`, but bound to the next slice that starts on the lane (`f` without `bp`).
+    /// Like `End`, but bound to the next slice that starts on the lane (`f` without `bp`).
     EndAtNext,
-    /// Starts the flow if it is unknown, else a step (`flow_ids` of track events).
+    /// Starts the flow if it is unknown, else adds a step (`flow_ids` of track events).
     Through,
-    /// Arrow from the last slice if the flow is known, and the id is forgotten
+    /// Adds an arrow from the last slice if the flow is known, and forgets the id
     /// (`terminating_flow_ids`).
     Terminate,
 }
 
-/// Flows of different kinds never meet, even with equal ids.
+/// Space of flow ids. Flows of different spaces never meet, even with equal ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowSpace {
     /// `s`, `t`, `f` events: identity is id, category and name.
@@ -85,7 +86,7 @@ pub enum FlowSpace {
     TrackEvent,
 }
 
-/// One end of arrows to come.
+/// One end of a flow arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPoint {
     /// The producer's id.
@@ -94,9 +95,9 @@ pub struct FlowPoint {
     pub category: Option<StrId>,
     /// Name, part of the identity in [`FlowSpace::Chrome`].
     pub name: Option<StrId>,
-    /// Whose ids these are.
+    /// Space of the id.
     pub space: FlowSpace,
-    /// What the event does.
+    /// Role of the event.
     pub role: FlowRole,
 }
 
@@ -159,13 +160,13 @@ impl Tag {
     }
 }
 
-/// What the nesting must know of a slice that is not kept.
+/// Data that nesting needs of a slice that is not kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hidden {
     pub(crate) lane: LaneId,
     pub(crate) name: Option<StrId>,
     pub(crate) category: CategoryId,
-    /// A state, which ends the one before on its lane.
+    /// `true` for a state, which ends the state before it on its lane.
     pub(crate) is_state: bool,
 }
 
@@ -200,10 +201,10 @@ pub(crate) struct EventColumns {
     pub(crate) counter_host: Vec<(u32, LaneId)>,
 }
 
-/// Events in file order and the strings, categories and arguments that they use.
+/// Events in file order with the strings, categories and arguments that they use.
 ///
-/// A reader pushes events with *lanes*: small numbers of its own for "the place this event belongs
-/// to", which it maps to tracks once the whole file is known.
+/// A reader pushes events with *lanes*: small numbers of its own for the place of an event, which
+/// it maps to tracks once the whole file is known.
 #[derive(Clone, Debug, Default)]
 pub struct EventBatch {
     /// Strings of this batch.
@@ -219,13 +220,13 @@ pub struct EventBatch {
 }
 
 impl EventBatch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The dictionary entry of a category. Cost: one hash of the id, unless it is that of the call
-    /// before.
+    /// Returns the dictionary entry of a category. Cost: one hash of the id, unless it is the same
+    /// as in the previous call.
     pub fn category(&mut self, name: StrId) -> CategoryId {
         if let Some((last, id)) = self.last_category
             && last == name
@@ -250,8 +251,8 @@ impl EventBatch {
         id
     }
 
-    /// Stores a list of arguments. When the trace runs out of shapes the list is kept as one JSON
-    /// text under the key `args`.
+    /// Stores a list of arguments. Once the shapes of the trace are exhausted, the list is stored
+    /// as one JSON text under the key `args`.
     pub fn args(&mut self, list: &[Arg]) -> ArgsRef {
         if let Some(at) = self.args.push(list) {
             return at;
@@ -264,12 +265,12 @@ impl EventBatch {
             .unwrap_or(ArgsRef::NONE)
     }
 
-    /// Number of events pushed, counters not included.
+    /// Returns the number of events pushed, counters not included.
     pub fn len(&self) -> usize {
         self.columns.ts.len()
     }
 
-    /// Were no events pushed?
+    /// Returns `true` if no events and no counter samples were pushed.
     pub fn is_empty(&self) -> bool {
         self.columns.ts.is_empty() && self.columns.counter_ts.is_empty()
     }
@@ -294,28 +295,28 @@ impl EventBatch {
         }
     }
 
-    /// A slice with known duration (`dur` >= 0).
+    /// Adds a slice with known duration (`dur` >= 0).
     pub fn complete(&mut self, lane: LaneId, ts: i64, dur: i64, data: SliceData) {
         self.slice(EventKind::Complete, lane, ts, dur.max(0), data);
     }
 
-    /// A slice that a later end event closes.
+    /// Adds a slice that a later end event closes.
     pub fn begin(&mut self, lane: LaneId, ts: i64, data: SliceData) {
         self.slice(EventKind::Begin, lane, ts, OPEN, data);
     }
 
-    /// A slice without extent.
+    /// Adds a slice without extent.
     pub fn instant(&mut self, lane: LaneId, ts: i64, data: SliceData) {
         self.slice(EventKind::Instant, lane, ts, 0, data);
     }
 
-    /// A state that lasts until the next state on its lane.
+    /// Adds a state that lasts until the next state on its lane.
     pub fn state(&mut self, lane: LaneId, ts: i64, data: SliceData) {
         self.slice(EventKind::State, lane, ts, OPEN, data);
     }
 
-    /// A begin whose slice is not kept: its end closes it and nothing else, and what it encloses
-    /// nests as if it were not there.
+    /// Adds a begin whose slice is not kept: its end closes it and nothing else, and slices within
+    /// it nest as if it did not exist.
     pub fn hidden_begin(&mut self, lane: LaneId, ts: i64, data: SliceData) {
         let hidden = Hidden {
             lane,
@@ -326,7 +327,7 @@ impl EventBatch {
         self.hidden(ts, hidden);
     }
 
-    /// A state that is not kept but ends the state before it.
+    /// Adds a state that is not kept but ends the state before it.
     pub fn hidden_state(&mut self, lane: LaneId, ts: i64) {
         let hidden = Hidden {
             lane,
@@ -362,7 +363,8 @@ impl EventBatch {
         }
     }
 
-    /// CPU time of the thread at the beginning of the slice pushed last, and spent in it.
+    /// Sets the CPU time of the thread at the beginning of the slice pushed last, and the CPU time
+    /// spent in it.
     pub fn thread_time(&mut self, ts: i64, dur: Option<i64>) {
         if let Some(row) = self.columns.dur.len().checked_sub(1) {
             #[expect(
@@ -373,15 +375,15 @@ impl EventBatch {
         }
     }
 
-    /// A flow event of its own, which binds to a slice on `lane`.
+    /// Adds a separate flow event, which binds to a slice on `lane`.
     pub fn flow(&mut self, lane: LaneId, ts: i64, point: FlowPoint) {
         if self.event(ts, EventKind::Flow, self.columns.flow.len()) {
             self.columns.flow.push((lane, point));
         }
     }
 
-    /// Moves an event to another lane. `event` is its place: what [`EventBatch::len`] said before it was
-    /// pushed. Unknown places are ignored.
+    /// Moves an event to another lane. `event` is its index: the value of [`EventBatch::len`]
+    /// before it was pushed. Unknown indices are ignored.
     pub fn move_event(&mut self, event: usize, lane: LaneId) {
         let columns = &mut self.columns;
         let Some(&tag) = columns.tag.get(event) else {
@@ -401,7 +403,7 @@ impl EventBatch {
         }
     }
 
-    /// A flow of the slice or end event pushed last.
+    /// Attaches a flow to the slice or end event pushed last.
     pub fn attach_flow(&mut self, point: FlowPoint) {
         if let Some(tag) = self.columns.tag.last_mut() {
             tag.0 |= Tag::ATTACHED;
@@ -411,14 +413,15 @@ impl EventBatch {
         }
     }
 
-    /// A sample of the counter on `lane`.
+    /// Adds a sample of the counter on `lane`.
     pub fn counter(&mut self, lane: LaneId, ts: i64, value: f64) {
         self.columns.counter_ts.push(ts);
         self.columns.counter_lane.push(lane);
         self.columns.counter_value.push(value);
     }
 
-    /// The sample pushed last came with an event on `host`: it is dropped if that lane has no track.
+    /// Associates the sample pushed last with an event on `host`: the sample is dropped if that
+    /// lane has no track.
     pub fn sampled_by(&mut self, host: LaneId) {
         if let Some(row) = self.columns.counter_ts.len().checked_sub(1)
             && let Ok(row) = u32::try_from(row)
@@ -427,7 +430,7 @@ impl EventBatch {
         }
     }
 
-    /// Appends a later part of the same file. `lanes[i]` is what lane `i` of `part` is called here.
+    /// Appends a later part of the same file. `lanes[i]` is the lane here of lane `i` of `part`.
     /// Cost: one hash for each distinct string, one pass over the columns.
     pub fn append(&mut self, mut part: Self, lanes: &[LaneId]) {
         let strings: Vec<StrId> = part
@@ -528,5 +531,5 @@ impl EventBatch {
     }
 }
 
-/// Tracks by lane, as the reader resolved them; `None` drops the lane's events.
+/// Track of each lane, as resolved by the reader; `None` drops the lane's events.
 pub(crate) type LaneTracks = Vec<Option<TrackId>>;

@@ -1,4 +1,4 @@
-//! Arrows between slices: what each point of a flow does once its slice is known.
+//! Binds flows: applies each point of a flow once its slice is known.
 //!
 //! The rules follow Perfetto's trace processor (`flow_tracker.cc`).
 
@@ -11,27 +11,27 @@ use crate::diagnostics::{Diagnostics, IssueKind, Place};
 use crate::ids::SliceId;
 use crate::table::flow::Flow;
 
-/// What an event was about to which flows are attached.
+/// The slice of an event to which flows are attached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundEvent {
     pub(crate) ts: i64,
-    /// Place of the event in the file.
+    /// Index of the event in the file.
     pub(crate) event: u32,
     /// `None` if the event was dropped.
     pub(crate) slice: Option<SliceId>,
 }
 
-/// Events in a batch that goes to another thread.
+/// Number of events in a batch that is sent to another thread.
 const BATCH: usize = 1 << 12;
 
-/// Events on their way to a [`Binder`] that works at its own pace.
+/// Sends events to a [`Binder`] that works at its own pace.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     batch: Vec<BoundEvent>,
     to: Sender<Vec<BoundEvent>>,
 }
 
-/// An outbox and where its events arrive; they end when the outbox is dropped.
+/// Returns an outbox and the receiver of its events; the receiver ends when the outbox is dropped.
 pub(crate) fn post() -> (Outbox, Receiver<Vec<BoundEvent>>) {
     let (to, from) = channel();
     let batch = Vec::new();
@@ -49,7 +49,8 @@ impl Outbox {
 
     fn send(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        // Nobody there any more: the binder has panicked, and that is what will be heard of.
+        // A send fails only after the binder has panicked; that panic is reported when its thread
+        // is joined.
         let _ = self.to.send(batch);
     }
 }
@@ -70,8 +71,9 @@ pub(crate) struct Binder {
 }
 
 impl Binder {
-    /// For flows attached to events, whose index is made here. With `number` they are numbered, which
-    /// is for traces in which no flow has an event of its own. Oddities go to `diagnostics`.
+    /// Creates a binder for flows attached to events, and builds their index. `number` gives the
+    /// flows numbers, which requires that no flow has an event of its own. Issues go to
+    /// `diagnostics`.
     pub(crate) fn new(mut attached: AttachedFlows, number: bool, diagnostics: Diagnostics) -> Self {
         attached.build_index();
         if number {
@@ -85,7 +87,7 @@ impl Binder {
         }
     }
 
-    /// Binds the flows of all events that arrive.
+    /// Binds the flows of all received events.
     pub(crate) fn bind_all(&mut self, from: Receiver<Vec<BoundEvent>>) {
         for batch in from {
             for bound in batch {
@@ -107,7 +109,7 @@ impl Binder {
         }
     }
 
-    /// A flow event where there is no slice.
+    /// Counts a flow event that has no slice.
     pub(crate) fn no_slice(&mut self, ts: i64) {
         self.diagnostics
             .count(IssueKind::FlowNoSlice, Place::At(ts));
@@ -135,7 +137,7 @@ impl Binder {
                 self.ends.forget(point, number);
                 return;
             }
-            // Nothing to terminate.
+            // There is nothing to terminate.
             (FlowRole::Terminate, None) => return,
             (FlowRole::Start, Some(_)) => IssueKind::FlowDuplicate,
             (FlowRole::Step, None) => IssueKind::FlowStepWithoutStart,
@@ -154,8 +156,8 @@ impl Binder {
         });
     }
 
-    /// All arrows and oddities. `ts` are the slices' times: an arrow runs from the earlier slice to the
-    /// later one whatever the order of the events.
+    /// Returns all arrows and issues. `ts` are the slices' times: an arrow runs from the earlier
+    /// slice to the later one regardless of the order of the events.
     pub(crate) fn finish(mut self, ts: &[i64]) -> (Vec<Flow>, Diagnostics) {
         for arrow in &mut self.arrows {
             // Slices are numbered by time.

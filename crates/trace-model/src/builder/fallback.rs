@@ -1,4 +1,4 @@
-//! Argument lists as one JSON text, for traces with more shapes than the store can number.
+//! Stores argument lists as one JSON text, for traces with more shapes than the store can number.
 
 use std::fmt::Write as _;
 

@@ -1,11 +1,11 @@
-//! The last slice of every flow that may go on.
+//! Last slice of every flow that may continue.
 
 use rustc_hash::FxHashMap;
 
 use crate::builder::batch::{FlowPoint, FlowSpace};
 use crate::ids::{SliceId, StrId};
 
-/// Last slices by number, where the flow has one, else by identity. Flows of different spaces never
+/// Last slices by number if the flow has one, else by identity. Flows of different spaces never
 /// meet.
 #[derive(Debug, Default)]
 pub(crate) struct FlowEnds {
@@ -13,7 +13,7 @@ pub(crate) struct FlowEnds {
     track_events: FxHashMap<u64, SliceId>,
     bind_ids: FxHashMap<u64, SliceId>,
     chrome: FxHashMap<Named, SliceId>,
-    /// Points of the other two spaces that have a category or name all the same.
+    /// Points of the other two spaces that nevertheless have a category or name.
     other: FxHashMap<(FlowSpace, Named), SliceId>,
 }
 
@@ -29,7 +29,7 @@ fn is_bare(point: FlowPoint) -> bool {
 }
 
 impl FlowEnds {
-    /// None so far, of `numbered` flows that have a number and any that have not.
+    /// Creates an empty map for `numbered` flows that have a number and any number of others.
     pub(crate) fn new(numbered: usize) -> Self {
         Self {
             numbered: vec![None; numbered],
@@ -37,7 +37,7 @@ impl FlowEnds {
         }
     }
 
-    /// The last slice of the flow.
+    /// Returns the last slice of the flow.
     #[inline]
     pub(crate) fn last(&mut self, point: FlowPoint, number: Option<u32>) -> Option<&mut SliceId> {
         if let Some(number) = number {
@@ -51,7 +51,7 @@ impl FlowEnds {
         }
     }
 
-    /// The flow begins at `slice`.
+    /// Starts the flow at `slice`.
     pub(crate) fn begin(&mut self, point: FlowPoint, number: Option<u32>, slice: SliceId) {
         if let Some(number) = number {
             if let Some(last) = self.numbered.get_mut(number as usize) {
@@ -75,7 +75,7 @@ impl FlowEnds {
         }
     }
 
-    /// The flow is over.
+    /// Removes the flow.
     pub(crate) fn forget(&mut self, point: FlowPoint, number: Option<u32>) {
         if let Some(number) = number {
             if let Some(last) = self.numbered.get_mut(number as usize) {
@@ -120,7 +120,7 @@ mod tests {
         }
         let slice = |i| SliceId::new(i).unwrap();
         let mut flows: Vec<(FlowPoint, Option<u32>)> = points.iter().map(|&p| (p, None)).collect();
-        // With a number it is another flow, whatever its identity.
+        // A number makes it another flow, regardless of its identity.
         flows.push((points[0], Some(0)));
         flows.push((points[0], Some(1)));
         for (i, &(point, number)) in flows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! From events in any order to a sealed [`Trace`].
+//! Builds a sealed [`Trace`] from events in any order.
 
 mod attached;
 pub(crate) mod batch;
@@ -18,39 +18,39 @@ use crate::meta::Metadata;
 use crate::table::track::{Process, Thread, Track};
 use crate::trace::Trace;
 
-/// How events at one time follow each other.
+/// Order of events at equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EventOrder {
-    /// As in the file (protobuf traces).
+    /// File order (protobuf traces).
     #[default]
     File,
-    /// Ends of phase `E`, then complete events from long to short, then the rest, each in file
+    /// Ends of phase `E`, then complete events from long to short, then all others, each in file
     /// order (Chrome JSON).
     Chrome,
 }
 
-/// What happens to a complete slice that starts inside another one of its track and ends after it.
+/// Policy for a complete slice that starts inside another one of its track and ends after it.
 /// Durations are never cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OverlapPolicy {
-    /// It goes to the first overflow track of its track where it nests, else to a new one.
+    /// Move it to the first overflow track of its track where it nests, else to a new one.
     #[default]
     Spill,
-    /// It is dropped and counted, as older analysers did.
+    /// Drop and count it, as older analyzers did.
     Drop,
 }
 
-/// Which slice a flow event binds to.
+/// Policy that selects the slice to which a flow event binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FlowBinding {
     /// A slice of the lane, overflow tracks included, that starts exactly then; else the slice on
     /// top of the lane's stack.
     #[default]
     Exact,
-    /// Always the slice on top of the stack of the lane's own track.
+    /// The slice on top of the stack of the lane's own track.
     TopOfStack,
-    /// A slice of the lane, overflow tracks included, that starts exactly then; else none, and
-    /// nothing is counted. For traces of which only some slices are kept.
+    /// A slice of the lane, overflow tracks included, that starts exactly then; else none, without
+    /// counting an issue. For traces of which only some slices are kept.
     ExactOnly,
 }
 
@@ -60,41 +60,44 @@ pub enum FlowBinding {
 pub struct FinishOptions {
     /// Order of events at equal times. Default is [`EventOrder::File`].
     pub order: EventOrder,
-    /// Default is [`OverlapPolicy::Spill`].
+    /// Policy for overlapping slices. Default is [`OverlapPolicy::Spill`].
     pub overlap: OverlapPolicy,
-    /// Default is [`FlowBinding::Exact`].
+    /// Policy for flow events. Default is [`FlowBinding::Exact`].
     pub binding: FlowBinding,
-    /// Largest partial overlap of two calls or ranges of one host thread that comes from imprecise clocks: the later one
-    /// counts as inside the other, or as after it, whichever needs the smaller change. Durations stay. Default is 0.
+    /// Maximum partial overlap of two calls or ranges of one host thread that counts as clock
+    /// imprecision, in nanoseconds: the later one is treated as inside the other, or as after it,
+    /// whichever needs the smaller change. Durations are unchanged. Default is 0.
     pub snap_ns: i64,
-    /// When a slice ends below unclosed ones, every slice above it gets its end, as in the
-    /// reference's tables: complete ones too, and with a negative duration if need be. Default is
-    /// false: only unclosed slices are cut, to no less than 0.
+    /// `true` if, when a slice ends below unclosed ones, every slice above it gets its end, as in the
+    /// reference's tables: complete slices too, and with a negative duration if necessary. Default
+    /// is `false`: only unclosed slices are cut, to no less than 0.
     pub cut_all: bool,
-    /// An argument of an end replaces the one of the same key that its slice has, instead of
-    /// following it. Default is false.
+    /// `true` if an argument of an end replaces the one of the same key that its slice has, instead
+    /// of following it. Default is `false`.
     pub end_args_replace: bool,
-    /// CPU time that did not move between begin and end counts as not known, as in the reference's
-    /// tables of protobuf traces. Default is false: it is 0.
+    /// `true` to treat CPU time that did not change between begin and end as unknown, as in the
+    /// reference's tables of protobuf traces. Default is `false`: it is 0.
     pub no_zero_thread_dur: bool,
-    /// CPU times count on tracks of threads only, as in the reference's tables. Default is false.
+    /// `true` to count CPU times on thread tracks only, as in the reference's tables. Default is
+    /// `false`.
     pub thread_time_of_threads: bool,
-    /// Keep events and samples before time zero. Default is false: they are counted and left out, as by Perfetto's trace processor.
+    /// `true` to keep events and samples before time zero. Default is `false`: they are counted and
+    /// dropped, as in Perfetto's trace processor.
     pub keep_negative: bool,
 }
 
-/// Why a trace could not be built.
+/// Error of building a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// More events than the store can number.
+    /// The trace has more events than the store can number.
     #[error(
         "the trace has {dropped} events more than the {limit} that fit in one store; select a time range or categories when reading"
     )]
     TooManyEvents {
-        /// Events over the limit.
+        /// Number of events over the limit.
         dropped: u64,
-        /// The limit of each kind.
+        /// Maximum number of each kind.
         limit: usize,
     },
 }
@@ -126,9 +129,9 @@ pub enum BuildError {
 pub struct TraceBuilder {
     /// The events so far.
     pub events: EventBatch,
-    /// What the file says about itself.
+    /// Metadata of the file.
     pub meta: Metadata,
-    /// What was odd so far.
+    /// Issues found so far.
     pub diagnostics: Diagnostics,
     pub(crate) processes: Vec<Process>,
     pub(crate) threads: Vec<Thread>,
@@ -137,7 +140,7 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// An empty builder.
+    /// Creates an empty builder.
     pub fn new() -> Self {
         Self::default()
     }
@@ -146,7 +149,7 @@ impl TraceBuilder {
     ///
     /// # Panics
     ///
-    /// Past 2^32 processes, as the other tables of few rows do.
+    /// Panics past 2^32 processes, as do the other methods that add rows to small tables.
     pub fn process(&mut self, process: Process) -> ProcessId {
         self.processes.push(process);
         ProcessId::new(self.processes.len() - 1).expect("fewer than 2^32 processes")
@@ -164,31 +167,31 @@ impl TraceBuilder {
         TrackId::new(self.tracks.len() - 1).expect("fewer than 2^32 tracks")
     }
 
-    /// Adds a lane; its track may be given now or by [`TraceBuilder::set_lane`] before the end.
+    /// Adds a lane. Its track may be set now or by [`TraceBuilder::set_lane`] before the end.
     /// Events on lanes without a track are dropped and counted.
     pub fn lane(&mut self, track: Option<TrackId>) -> LaneId {
         self.lanes.push(track);
         LaneId::new(self.lanes.len() - 1).expect("fewer than 2^32 lanes")
     }
 
-    /// Says where the events of `lane` belong.
+    /// Sets the track of `lane`.
     pub fn set_lane(&mut self, lane: LaneId, track: Option<TrackId>) {
         if let Some(slot) = self.lanes.get_mut(lane.index()) {
             *slot = track;
         }
     }
 
-    /// The processes so far, to complete names that come late.
+    /// Returns the processes so far, to complete names that come late.
     pub fn processes_mut(&mut self) -> &mut [Process] {
         &mut self.processes
     }
 
-    /// The threads so far, to complete names that come late.
+    /// Returns the threads so far, to complete names that come late.
     pub fn threads_mut(&mut self) -> &mut [Thread] {
         &mut self.threads
     }
 
-    /// The tracks so far, to complete names that come late.
+    /// Returns the tracks so far, to complete names that come late.
     pub fn tracks_mut(&mut self) -> &mut [Track] {
         &mut self.tracks
     }
@@ -198,15 +201,15 @@ impl TraceBuilder {
         self.events.strings.intern(text)
     }
 
-    /// Sorts, nests, binds flows and seals.
+    /// Sorts and nests events, binds flows and seals the trace.
     ///
-    /// Events are processed in ascending time, at equal times as [`EventOrder`] says. A slice's id
-    /// is its place in that order, so parents come before their children. Cost: one sort of 8-byte
-    /// keys and one pass; raw columns are freed as the sealed ones are made.
+    /// Events are processed in ascending time, at equal times in the order of [`EventOrder`]. A
+    /// slice's id is its index in that order, so parents come before their children. Cost: one sort
+    /// of 8-byte keys and one pass; raw columns are freed as the sealed ones are built.
     ///
     /// # Errors
     ///
-    /// [`BuildError::TooManyEvents`] when events were refused for want of room.
+    /// Returns [`BuildError::TooManyEvents`] if events were refused for lack of room.
     pub fn finish(self, options: &FinishOptions) -> Result<Trace, BuildError> {
         seal::seal(self, options)
     }

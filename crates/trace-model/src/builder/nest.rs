@@ -1,7 +1,7 @@
-//! The pass over all events in processing order that nests slices and says which slice a flow meets.
+//! Nests slices and finds the slice of each flow, in one pass over all events in processing order.
 //!
-//! Rules of nesting and end matching follow Perfetto's trace processor (`slice_tracker.cc`), so that
-//! tables can be compared row by row; where we differ, a policy says so.
+//! The rules of nesting and end matching follow Perfetto's trace processor (`slice_tracker.cc`), so
+//! that tables can be compared row by row; deviations are policies.
 
 use crate::builder::batch::{EndData, EventColumns, EventKind, FlowPoint, FlowRole, LaneTracks};
 use crate::builder::binder::{Binder, BoundEvent, Outbox};
@@ -12,18 +12,18 @@ use crate::table::args::ArgsRef;
 use crate::table::slice::{CategoryId, OPEN};
 use crate::table::track::{Track, TrackKind};
 
-/// Slices nested deeper than this are dropped.
+/// Maximum nesting depth; deeper slices are dropped.
 const MAX_DEPTH: usize = 512;
 
-/// Overflow tracks of one track. Slices that fit on none of them are dropped, so that a file of
-/// slices which all overlap each other does not take forever.
+/// Maximum number of overflow tracks of one track. Slices that fit on none of them are dropped, to
+/// bound the time for files in which all slices overlap each other.
 const MAX_OVERFLOW: usize = 1024;
 
-/// A slice on the stack of a track.
+/// An open slice on the stack of a track.
 #[derive(Clone, Copy)]
 struct Open {
     ts: i64,
-    /// [`OPEN`] while unknown.
+    /// Duration; [`OPEN`] while unknown.
     dur: i64,
     /// `None` for a slice that is not kept.
     id: Option<SliceId>,
@@ -35,17 +35,18 @@ struct Open {
 struct TrackState {
     stack: Vec<Open>,
     overflow: Vec<TrackId>,
-    /// Slice that started last, on this track or an overflow track of it.
+    /// The slice that started last, on this track or an overflow track of it.
     last_started: Option<(i64, SliceId)>,
-    /// Ids of flows that end at the next slice.
+    /// Flows that end at the next slice.
     pending: Vec<FlowPoint>,
     /// The state that lasts until the next one.
     state: Option<Open>,
-    /// Was there ever a slice without known end on the stack? If not, its slices lie in each other.
+    /// `true` once a slice without known end was on the stack. Until then, slices on it lie in each
+    /// other.
     had_open: bool,
 }
 
-/// What becomes of the events: one entry a slice, in processing order.
+/// Result of nesting: one entry per slice, in processing order.
 #[derive(Default)]
 pub(crate) struct Nested {
     pub(crate) ts: Vec<i64>,
@@ -62,12 +63,13 @@ pub(crate) struct Nested {
 
 enum Room {
     Fits,
-    /// It fits, but outlives what is around it by less than clocks are read to: nesting takes this duration.
+    /// The slice fits, but outlives the slice around it by less than the precision of clocks:
+    /// nesting uses this duration.
     Snapped(i64),
     Overlaps,
 }
 
-/// What an event was about, for the flows attached to it.
+/// The slice of an event, for the flows attached to it.
 enum Bound {
     Slice(SliceId),
     /// No slice: the event was dropped.
@@ -82,11 +84,12 @@ impl Bound {
     }
 }
 
-/// Who binds the flows.
+/// Mode of binding flows.
 pub(crate) enum Flows<'a> {
-    /// At once: some flows have events of their own, which go by what is open at their time.
+    /// Immediately: some flows have events of their own, which depend on the slices open at their
+    /// time.
     Now(&'a mut Binder),
-    /// All are attached to other events, so that a binder can follow at its own pace.
+    /// Later: all flows are attached to other events, so that a binder can follow at its own pace.
     Later(Outbox),
 }
 
@@ -96,7 +99,7 @@ pub(crate) struct Nester<'a> {
     tracks: &'a mut Vec<Track>,
     diagnostics: &'a mut Diagnostics,
     options: &'a FinishOptions,
-    /// By category: do its slices follow each other as the instructions of one thread do?
+    /// `true` for each category whose slices follow each other like the instructions of one thread.
     is_host: &'a [bool],
     states: Vec<TrackState>,
     flows: Flows<'a>,
@@ -136,7 +139,7 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// Processes `order`, or all events in file order.
+    /// Processes the events of `order`, or all events in file order.
     pub(crate) fn run(mut self, order: Option<&[u32]>) -> Nested {
         match order {
             Some(order) => order.iter().for_each(|&e| self.event(e as usize)),
@@ -203,7 +206,8 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// The overlap that is taken for imprecise clocks: that of calls and ranges of a host thread, which cannot overlap.
+    /// Returns the maximum overlap attributed to imprecise clocks: nonzero only for calls and
+    /// ranges of a host thread, which cannot overlap.
     fn snap_ns(&self, row: usize) -> i64 {
         let category = self.columns.category[row].index();
         match category.and_then(|at| self.is_host.get(at)) {
@@ -212,7 +216,8 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// Pops what has ended before a slice at `ts` starts, and says whether it would overlap.
+    /// Pops slices that ended before a slice at `ts` starts, and returns whether the new slice
+    /// fits.
     fn make_room(&mut self, track: TrackId, ts: i64, dur: i64, snap_ns: i64) -> Room {
         let state = &mut self.states[track.index()];
         let lie_in_each_other = !state.had_open;
@@ -252,21 +257,22 @@ impl<'a> Nester<'a> {
                 continue;
             }
             if end < ts || (end == ts && !(open.dur == 0 && dur == 0)) {
-                // The top goes, also where this one, closed by an end that came too early, is not
-                // the top: that is how the reference's tables come about.
+                // Pops the top, even if the ended slice, closed by an end that came too early, is
+                // not the top: this reproduces the reference's tables.
                 stack.pop();
                 continue;
             }
             let new_end = ts.saturating_add(dur.max(0));
             if lie_in_each_other && end > ts && end >= new_end {
-                // So do all below.
+                // All slices below enclose it too.
                 return room;
             }
             if dur == OPEN {
                 continue;
             }
             if ts < end && new_end > end {
-                // What begins before the other ends is inside it, or follows it: whichever needs the smaller change.
+                // A slice that begins before the other ends is inside it, or follows it: whichever
+                // needs the smaller change.
                 let (outlives, early) = (new_end.saturating_sub(end), end.saturating_sub(ts));
                 if outlives.min(early) > snap_ns {
                     return Room::Overlaps;
@@ -370,7 +376,7 @@ impl<'a> Nester<'a> {
         self.states[lane.index()].had_open |= dur == OPEN;
         let state = &mut self.states[track.index()];
         state.last_started = Some((ts, id));
-        // What waits for "the next slice of this track" does not wait for a spilled one.
+        // Flows waiting for "the next slice of this track" do not wait for a spilled one.
         if lane == track && !state.pending.is_empty() {
             for point in std::mem::take(&mut state.pending) {
                 if let Flows::Now(binder) = &mut self.flows {
@@ -398,7 +404,7 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// A begin or state that is not kept.
+    /// Handles a begin or state that is not kept.
     fn hidden(&mut self, track: TrackId, ts: i64, row: usize) {
         if self.columns.hidden[row].is_state {
             self.end_state(track, ts);
@@ -520,7 +526,7 @@ impl<'a> Nester<'a> {
     }
 }
 
-/// The innermost slice that is kept.
+/// Returns the innermost kept slice.
 fn top(stack: &[Open]) -> Option<&Open> {
     stack.iter().rev().find(|open| open.id.is_some())
 }

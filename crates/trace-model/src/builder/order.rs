@@ -1,11 +1,11 @@
-//! The order in which events are processed.
+//! Determines the order in which events are processed.
 
 use crate::builder::EventOrder;
 use crate::builder::batch::{EventColumns, EventKind};
 use crate::parallel::both;
 
-/// Events in processing order, as indices into the columns. Events before time zero are left out
-/// and their number is the second result. `None` instead of a list means file order.
+/// Returns the events in processing order, as indices into the columns, and the number of events
+/// before time zero, which are left out. `None` instead of a list means file order.
 pub(crate) fn processing_order(
     columns: &EventColumns,
     order: EventOrder,
@@ -27,7 +27,7 @@ pub(crate) fn processing_order(
         Some(keys) if order == EventOrder::Chrome => keys.chrome_order(columns),
         Some(keys) => keys.merged(|key| keys.event(key)),
         None => {
-            // Times too far apart for packed keys.
+            // The times are too far apart for packed keys.
             let mut list: Vec<u32> = (0..to_u32(ts.len())).collect();
             match order {
                 EventOrder::File => list.sort_by_key(|&e| ts[e as usize]),
@@ -48,16 +48,16 @@ fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// What one look at all times tells.
+/// Result of one pass over all times.
 struct Span {
     first: i64,
     last: i64,
-    /// In file order each is at or after the one before.
+    /// `true` if, in file order, each is at or after the one before.
     ascends: bool,
 }
 
 impl Span {
-    /// None without events.
+    /// Returns `None` without events.
     fn of(ts: &[i64]) -> Option<Self> {
         let start = *ts.first()?;
         let mut before = start;
@@ -85,7 +85,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// `None` if time and index do not fit 64 bits together.
+    /// Returns `None` if time and index do not fit into 64 bits together.
     fn sorted(ts: &[i64], span: &Span) -> Option<Self> {
         let first = span.first;
         let span = span.last.abs_diff(first);
@@ -106,8 +106,8 @@ impl Keys {
         Some(Self { keys, index_bits })
     }
 
-    /// What `of` makes of each key, in ascending order of keys. The halves are merged from both
-    /// ends at once.
+    /// Applies `of` to each key, in ascending order of keys. The halves are merged from both ends
+    /// at once.
     fn merged<T: Copy + Default + Send>(&self, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
         let half = self.keys.len() / 2;
         let (left, right) = self.keys.split_at(half);
@@ -129,7 +129,7 @@ impl Keys {
         (key & ((1 << self.index_bits) - 1)) as u32
     }
 
-    /// All events, those of one time as Chrome's format has them.
+    /// Returns all events; events at equal times are in the order of Chrome's format.
     fn chrome_order(&self, columns: &EventColumns) -> Vec<u32> {
         let keys = self.merged(|key| key);
         let mut list: Vec<u32> = keys.iter().map(|&key| self.event(key)).collect();

@@ -81,7 +81,8 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
     ))
 }
 
-/// By category: are its slices what one thread of the host does, one after the other or inside another?
+/// Returns by category whether its slices run on one host thread, one after the other or inside
+/// another.
 fn host_categories(events: &EventBatch) -> Vec<bool> {
     let vocabulary = Vocabulary::default();
     let categories = events.categories.iter();
@@ -99,7 +100,7 @@ fn nest(
 ) -> (Nested, Binder) {
     let rows = columns.ts.len();
     let attached = std::mem::take(&mut columns.attached);
-    // A flow of track events that has an event of its own is found by identity, and so all must be.
+    // A track-event flow that has an event of its own is found by identity, and then all must be.
     let number = (columns.flow.iter()).all(|(_, p)| p.space != FlowSpace::TrackEvent);
     let has_flow_events = !columns.flow.is_empty();
     let odd_flows = diagnostics.fresh();
@@ -142,7 +143,7 @@ fn nest(
     )
 }
 
-/// The events in processing order; those before time zero are counted and left out.
+/// Returns the events in processing order; events before time zero are counted and left out.
 fn ordered(
     columns: &EventColumns,
     diagnostics: &mut Diagnostics,
@@ -190,7 +191,7 @@ fn counters(
     table
 }
 
-/// (slice, CPU time at begin, CPU time spent), ascending by slice.
+/// Entries (slice, CPU time at begin, CPU time spent), ascending by slice.
 pub(crate) type ThreadTime = Vec<(SliceId, i64, Option<i64>)>;
 
 fn thread_time(columns: &mut EventColumns, nested: &Nested, no_zero: bool) -> ThreadTime {
@@ -277,7 +278,7 @@ fn gather(
     }
 }
 
-/// The arguments of a slice followed by those of its end; with `replace` the latter win.
+/// Joins the arguments of a slice with those of its end; with `replace` the latter win.
 fn joined(events: &mut EventBatch, first: ArgsRef, second: ArgsRef, replace: bool) -> ArgsRef {
     if first.is_none() {
         return second;

@@ -1,4 +1,4 @@
-//! From a slice to the frames around it.
+//! Reads the frames around a slice.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,23 @@ use crate::ids::StrId;
 use crate::kernel::{Activity, ActivityMap};
 use crate::trace::{Slice, Trace};
 
-/// Which of the slices around a launch call become frames. The call itself always does.
+/// Selects the slices around a launch API call that become frames. The call itself always does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FrameFilter {
-    /// All of them.
+    /// All slices.
     #[default]
     All,
     /// Python functions.
     Python,
-    /// Everything but Python functions: operators, annotations, runtime calls.
+    /// Everything except Python functions: operators, annotations, runtime API calls.
     Ops,
-    /// All but those that only pass a call on: `_call_impl` of modules, decorators, `<built-in …>`.
+    /// Everything except functions that only forward a call: `_call_impl` of modules, decorators,
+    /// `<built-in …>`.
     NoWrappers,
 }
 
 impl FrameFilter {
-    /// Does a slice of this activity and name become a frame?
+    /// Returns `true` if a slice of this activity and name becomes a frame.
     pub fn keeps(self, activity: Activity, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -35,7 +36,7 @@ impl FrameFilter {
     }
 }
 
-/// Functions, by file and name, that only pass a call on.
+/// Functions, by file and name, that only forward a call.
 const WRAPPERS: &[(&str, &str)] = &[
     ("torch/nn/modules/module.py", "_call_impl"),
     ("torch/nn/modules/module.py", "_wrapped_call_impl"),
@@ -65,17 +66,17 @@ fn is_wrapper(name: &str) -> bool {
         .any(|(f, n)| file.ends_with(f) && (n.is_empty() || *n == function))
 }
 
-/// How stacks are read.
+/// Options of reading stacks.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StackRules {
-    /// Maximum number of frames above the launch call. Default is 12.
+    /// Maximum number of frames above the launch API call. Default is 12.
     pub depth: usize,
-    /// Default is [`Normalise::Digits`].
+    /// Normalization of frame names. Default is [`Normalise::Digits`].
     pub normalise: Normalise,
-    /// Default is [`FrameFilter::All`].
+    /// Selection of frames. Default is [`FrameFilter::All`].
     pub filter: FrameFilter,
-    /// Write a run of frames that repeats at once only once. Default is false.
+    /// `true` to write an immediately repeated run of frames only once. Default is `false`.
     pub collapse_recursion: bool,
 }
 
@@ -90,25 +91,25 @@ impl Default for StackRules {
     }
 }
 
-/// The longest run of frames that counts as recursion.
+/// Maximum length of a repeated run of frames that counts as recursion.
 const LONGEST_CYCLE: usize = 8;
 
-/// Reads the stacks of slices of one trace into a [`StackTable`]; every name is normalised once.
+/// Reads the stacks of slices of one trace into a [`StackTable`]; every name is normalized once.
 #[derive(Debug)]
 pub struct StackReader<'t> {
     trace: &'t Trace,
     activities: &'t ActivityMap,
     rules: StackRules,
-    /// By name of the trace: the frame of the table.
+    /// Frame of the table, by name of the trace.
     frames: HashMap<Option<StrId>, StrId, FxBuildHasher>,
-    /// By activity and name: does the filter keep it?
+    /// Result of the filter, by activity and name.
     kept: HashMap<(Activity, Option<StrId>), bool, FxBuildHasher>,
-    /// Frames from the innermost outwards, reused.
+    /// Frames from the innermost outwards; the buffer is reused.
     list: Vec<StrId>,
 }
 
 impl<'t> StackReader<'t> {
-    /// A reader of `trace`'s stacks.
+    /// Creates a reader of `trace`'s stacks.
     pub fn new(trace: &'t Trace, activities: &'t ActivityMap, rules: StackRules) -> Self {
         Self {
             trace,
@@ -120,13 +121,13 @@ impl<'t> StackReader<'t> {
         }
     }
 
-    /// The rules it follows.
+    /// Returns the options.
     pub fn rules(&self) -> StackRules {
         self.rules
     }
 
-    /// The stack of `leaf`: its own name and its ancestors', on top of `caller`. The second value
-    /// says whether the depth cap cut frames off.
+    /// Returns the stack of `leaf`: its own name and its ancestors', on top of `caller`. The second
+    /// value is `true` if the depth limit cut frames off.
     ///
     /// Cost: a few hashes for each frame.
     pub fn stack(
@@ -147,8 +148,8 @@ impl<'t> StackReader<'t> {
         (id, cut)
     }
 
-    /// Appends the frames around `leaf`, innermost first, to `list`; says whether the depth cap cut
-    /// some off.
+    /// Appends the frames around `leaf`, innermost first, to `list`. Returns `true` if the depth
+    /// limit cut some off.
     pub fn ancestors(
         &mut self,
         leaf: Slice<'_>,
@@ -193,7 +194,7 @@ impl<'t> StackReader<'t> {
     }
 }
 
-/// Cuts the last run of frames when the run before it is the same.
+/// Removes the last run of frames if the run before it is equal.
 fn collapse_end(list: &mut Vec<StrId>, base: usize) {
     let n = list.len();
     for cycle in 1..=LONGEST_CYCLE.min((n - base) / 2) {
@@ -214,7 +215,7 @@ mod tests {
     use crate::table::slice::CategoryId;
     use crate::table::track::{Track, TrackKind};
 
-    /// Nested slices `(category, name)` from the outermost inwards; null name as "".
+    /// Builds nested slices `(category, name)` from the outermost inwards; "" is a null name.
     fn nest(slices: &[(&str, &str)]) -> Trace {
         let mut b = TraceBuilder::new();
         let track = b.track(Track::new(TrackKind::Thread));

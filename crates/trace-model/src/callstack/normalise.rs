@@ -1,24 +1,24 @@
-//! Frame texts without the numbers that keep equal code apart.
+//! Removes the numbers from frame names that separate equal code.
 
 use std::borrow::Cow;
 
 use crate::step_name::step_batch;
 
-/// What to do with the numbers inside the names of a stack's frames. The launch call's own name
-/// always stays as it is.
+/// Treatment of numbers in the frame names of a stack. The launch API call's own name always stays
+/// unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Normalise {
-    /// Nothing.
+    /// Keeps names unchanged.
     None,
-    /// Cut all ASCII digits at the end: `nn.Module: Layer_31` is `nn.Module: Layer_`.
+    /// Removes all ASCII digits at the end: `nn.Module: Layer_31` becomes `nn.Module: Layer_`.
     #[default]
     Digits,
-    /// As [`smart`].
+    /// Applies [`smart`].
     Smart,
 }
 
 impl Normalise {
-    /// The text of a frame.
+    /// Returns the text of a frame.
     pub fn apply(self, name: &str) -> Cow<'_, str> {
         match self {
             Self::None => Cow::Borrowed(name),
@@ -28,12 +28,12 @@ impl Normalise {
     }
 }
 
-/// `name` without the ASCII digits at its end.
+/// Returns `name` without the ASCII digits at its end.
 pub fn trim_digits(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// `name` with every counter in it replaced, so that instances of the same code look the same:
+/// Returns `name` with every counter in it replaced, so that instances of the same code are equal:
 ///
 /// | written | becomes |
 /// |---|---|
@@ -66,7 +66,8 @@ pub fn smart(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Engines name the annotations of their steps after batch sizes and token counts.
+/// Returns `true` for the step annotations of engines, whose names contain batch sizes and token
+/// counts.
 fn is_generated_step(name: &str) -> bool {
     name.starts_with("step[") || step_batch(name).is_some_and(|batch| batch.prefill.is_some())
 }
@@ -86,7 +87,7 @@ fn digits_to_n(name: &str) -> String {
     out
 }
 
-/// Numbers between dots, and addresses.
+/// Replaces numbers between dots, and addresses.
 fn replace_counters(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -121,7 +122,7 @@ fn replace_counters(name: &str) -> String {
     out
 }
 
-/// The paths of code that a compiler generated end in a hash.
+/// Removes the hash at the end of paths of compiler-generated code.
 fn without_cache_hash(name: &str) -> Option<String> {
     let marker = ["torchinductor_", "inductor_cache/"]
         .iter()

@@ -16,13 +16,13 @@ impl StackId {
     /// The empty stack.
     pub const EMPTY: Self = Self(0);
 
-    /// Its place in the table, 0 for the empty stack; callers come before what they call.
+    /// Returns its index in the table, 0 for the empty stack; callers come before their callees.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Distinct stacks as a tree: every stack is its caller's stack and one frame more.
+/// Distinct stacks as a tree: every stack is its caller's stack plus one frame.
 ///
 /// ```
 /// use trace_model::callstack::{StackId, StackTable};
@@ -53,27 +53,27 @@ impl Default for StackTable {
 }
 
 impl StackTable {
-    /// A table that holds the empty stack only.
+    /// Creates a table that holds only the empty stack.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The id of a frame's text in this table.
+    /// Returns the id of a frame's text in this table.
     pub fn frame(&mut self, text: &str) -> StrId {
         self.frames.intern(text)
     }
 
-    /// The stack of `caller` with one frame more. Cost: two hashes.
+    /// Returns the stack of `caller` plus one frame. Cost: two hashes.
     pub fn push(&mut self, caller: StackId, frame: &str) -> StackId {
         let frame = self.frame(frame);
         self.push_frame(caller, frame)
     }
 
-    /// As [`StackTable::push`], for a frame of this table. Cost: a hash.
+    /// Returns the stack of `caller` plus a frame of this table. Cost: a hash.
     ///
     /// # Panics
     ///
-    /// Past 2^32 distinct stacks.
+    /// Panics past 2^32 distinct stacks.
     pub fn push_frame(&mut self, caller: StackId, frame: StrId) -> StackId {
         let key = |n: &(StackId, Option<StrId>, u32)| (n.0, n.1);
         let wanted = (caller, Some(frame));
@@ -99,7 +99,7 @@ impl StackTable {
         id
     }
 
-    /// The stack of `frames`, given from the outermost inwards, on top of `caller`.
+    /// Returns the stack of `frames`, given from the outermost inwards, on top of `caller`.
     pub fn extend<'a>(
         &mut self,
         caller: StackId,
@@ -110,19 +110,19 @@ impl StackTable {
             .fold(caller, |stack, frame| self.push(stack, frame))
     }
 
-    /// How many frames `stack` has.
+    /// Returns the number of frames of `stack`.
     pub fn depth(&self, stack: StackId) -> usize {
         self.nodes.get(stack.index()).map_or(0, |n| n.2 as usize)
     }
 
-    /// The stack without its last frame; the empty one stays empty.
+    /// Returns the stack without its last frame; the empty stack stays empty.
     pub fn caller(&self, stack: StackId) -> StackId {
         self.nodes
             .get(stack.index())
             .map_or(StackId::EMPTY, |n| n.0)
     }
 
-    /// The frames from the innermost outwards.
+    /// Returns the frames from the innermost outwards.
     pub fn leaf_first(&self, stack: StackId) -> impl Iterator<Item = &str> {
         let mut at = stack;
         std::iter::from_fn(move || {
@@ -132,19 +132,19 @@ impl StackTable {
         })
     }
 
-    /// The frames from the outermost inwards.
+    /// Returns the frames from the outermost inwards.
     pub fn root_first(&self, stack: StackId) -> Vec<&str> {
         let mut frames: Vec<&str> = self.leaf_first(stack).collect();
         frames.reverse();
         frames
     }
 
-    /// Number of distinct stacks, the empty one and all callers included.
+    /// Returns the number of distinct stacks, including the empty one and all callers.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Is there nothing but the empty stack?
+    /// Returns `true` if the table holds only the empty stack.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }

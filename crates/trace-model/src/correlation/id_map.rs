@@ -1,22 +1,22 @@
-//! Slices by number.
+//! Finds slices by number.
 
 use crate::ids::SliceId;
 
 /// Slices by a producer's id. Dense ids, the usual case, cost four bytes each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct IdMap {
-    /// The slices of all ids, those of one id side by side in the order in which they came.
+    /// Slices of all ids; those of one id are adjacent, in order of insertion.
     rows: Vec<SliceId>,
-    /// Where those of an id start in `rows`; one entry more at the end.
+    /// Start of each id in `rows`; one more entry at the end.
     starts: Vec<u32>,
     keys: Keys,
 }
 
 #[derive(Clone, Debug)]
 enum Keys {
-    /// The id of `starts[0]`; the following ids count up.
+    /// Id of `starts[0]`; the following ids count up.
     From(i64),
-    /// The id of each start, ascending.
+    /// Id of each start, ascending.
     Listed(Vec<i64>),
 }
 
@@ -53,7 +53,7 @@ impl IdMap {
                 rows[*next as usize] = *slice;
                 *next += 1;
             }
-            // Every start has moved to the next id's.
+            // Every start has moved to that of the next id.
             starts.rotate_right(1);
             starts[0] = 0;
             starts.pop();
@@ -80,7 +80,7 @@ impl IdMap {
         }
     }
 
-    /// Every id with its slices, ids ascending.
+    /// Returns every id with its slices, ids ascending.
     pub(super) fn groups(&self) -> impl Iterator<Item = (i64, &[SliceId])> {
         self.starts.windows(2).enumerate().map(|(i, bounds)| {
             let id = match &self.keys {

@@ -1,4 +1,4 @@
-//! Of the calls of one id the one that is meant.
+//! Selects the launch among the calls of one id.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,38 +8,39 @@ use crate::kernel::{Activity, ActivityMap};
 use crate::time::Timestamp;
 use crate::trace::{Slice, Trace};
 
-/// Calls of one id up to which they are looked at one by one.
+/// Maximum number of calls of one id that are examined one by one.
 pub(super) const FEW: usize = 16;
 
-/// The many calls of one id, so ranked that the one that is meant is found without looking at all: where a producer writes the
-/// same id everywhere, work and calls are as many.
+/// Many calls of one id, ranked so that the launch is found without examining all of them: where a
+/// producer writes the same id everywhere, there are as many activities as calls.
 #[derive(Clone, Debug)]
 pub(super) struct Crowd {
     pub(super) id: i64,
-    /// Whether the calls are of several processes.
+    /// `true` if the calls belong to several processes.
     ambiguous: bool,
     all: Ranked,
-    /// By process, ascending.
+    /// Calls by process, ascending.
     by_process: Vec<(ProcessId, Ranked)>,
 }
 
-/// Calls by how much they look like launches.
+/// Calls by their similarity to launches.
 #[derive(Clone, Debug, Default)]
 struct Ranked {
-    /// Neither, where an arrow starts, launches, both; each in ascending time.
+    /// Calls that are neither, where a flow starts, that are launches, and both; each in ascending
+    /// time.
     ranks: [Vec<SliceId>; 4],
 }
 
 impl Ranked {
-    /// The call that is meant: of the highest rank the last one that began by `before`, if that is asked for and there is one,
-    /// else the earliest.
+    /// Returns the best call: of the highest rank the last one that began by `before`, if given and
+    /// there is one, else the earliest.
     fn best(&self, trace: &Trace, before: Option<Timestamp>) -> Option<SliceId> {
         let calls = self.ranks.iter().rev().find(|calls| !calls.is_empty())?;
         let ts = |call: &SliceId| trace.slice(*call).ts();
         let last = before.and_then(|time| {
             let after = calls.partition_point(|call| ts(call) <= time);
             let last = calls.get(after.checked_sub(1)?)?;
-            // Of those that began with it, the first.
+            // Of calls with the same begin, the first counts.
             calls.get(calls.partition_point(|call| ts(call) < ts(last)))
         });
         last.or(calls.first()).copied()
@@ -47,7 +48,7 @@ impl Ranked {
 }
 
 impl Crowd {
-    /// `calls` in ascending time, more than a few.
+    /// Creates a crowd from more than a few `calls` in ascending time.
     pub(super) fn new(id: i64, calls: &[SliceId], trace: &Trace, activities: &ActivityMap) -> Self {
         let (mut all, mut by_process) = (Ranked::default(), BTreeMap::<_, Ranked>::new());
         for call in calls {
@@ -67,7 +68,7 @@ impl Crowd {
         }
     }
 
-    /// As [`choose`] of `calls`, all of this id.
+    /// Returns the launch as [`choose`] does; `calls` are all calls of this id.
     pub(super) fn launch_of<'t>(
         &self,
         work: Slice<'t>,
@@ -81,7 +82,7 @@ impl Crowd {
             Some(&self.by_process.get(at.ok()?)?.1)
         });
         if self.ambiguous {
-            // Tails of arrows come before all others.
+            // Tails of flow arrows are preferred to all other calls.
             let mut tails: Vec<SliceId> = trace
                 .flows_to(work.id())
                 .map(|(_, flow)| flow.from)
@@ -101,7 +102,7 @@ impl Crowd {
     }
 }
 
-/// Whether a call is named as a launch, and whether an arrow starts there.
+/// Returns the rank of a call: whether it is named as a launch, and whether a flow starts there.
 fn rank_of(call: Slice<'_>, activities: &ActivityMap) -> usize {
     let launches = matches!(
         activities.of(call),
@@ -111,14 +112,15 @@ fn rank_of(call: Slice<'_>, activities: &ActivityMap) -> usize {
     usize::from(launches) * 2 + usize::from(starts_flow)
 }
 
-/// Whether the calls are of several processes.
+/// Returns `true` if the calls belong to several processes.
 pub(super) fn are_ambiguous(calls: &[SliceId], trace: &Trace) -> bool {
     let mut processes = calls.iter().map(|id| process_of(trace.slice(*id)));
     let first = processes.next();
     processes.any(|process| Some(process) != first)
 }
 
-/// As [`CorrelationIndex::launch_of`](super::CorrelationIndex::launch_of), of these calls; looks at each.
+/// Returns the launch as [`CorrelationIndex::launch_of`](super::CorrelationIndex::launch_of) does,
+/// among these calls; examines each.
 pub(super) fn choose<'t>(
     calls: &[SliceId],
     ambiguous: bool,

@@ -1,10 +1,10 @@
-//! What a slice of a trace of GPU work is.
+//! Classifies the slices of GPU traces.
 
 use crate::ids::SliceId;
 use crate::kernel::{Vocabulary, rows};
 use crate::trace::{Slice, Trace};
 
-/// What a slice is, by its category and name.
+/// Activity of a slice, from its category and name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -23,9 +23,9 @@ pub enum Activity {
     Launch,
     /// A call that launches a recorded graph of kernels.
     GraphLaunch,
-    /// A runtime or driver call that copies memory.
+    /// A runtime or driver call for a memcpy.
     MemcpyApi,
-    /// A runtime or driver call that fills memory.
+    /// A runtime or driver call for a memset.
     MemsetApi,
     /// A runtime or driver call that waits for the device.
     SyncApi,
@@ -35,18 +35,18 @@ pub enum Activity {
     CollectiveApi,
     /// A kernel on the device.
     Kernel,
-    /// A copy on the device.
+    /// A memcpy on the device.
     GpuMemcpy,
-    /// A fill on the device.
+    /// A memset on the device.
     GpuMemset,
     /// A wait or event on the device.
     GpuSync,
-    /// Time of the profiler itself.
+    /// Profiler overhead.
     Overhead,
 }
 
 impl Activity {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Other => "other",
@@ -69,7 +69,7 @@ impl Activity {
         }
     }
 
-    /// Is it a call of the runtime or driver on the host?
+    /// Returns `true` for calls of the runtime or driver on the host.
     pub fn is_api(self) -> bool {
         matches!(
             self,
@@ -82,7 +82,7 @@ impl Activity {
         )
     }
 
-    /// Returns `true` for what a thread of the host does.
+    /// Returns `true` for activities of a host thread.
     pub fn is_on_host(self) -> bool {
         matches!(
             self,
@@ -94,20 +94,20 @@ impl Activity {
         ) || self.is_api()
     }
 
-    /// Does it occupy the device: kernel, copy or fill?
+    /// Returns `true` for GPU activity: kernel, memcpy or memset.
     pub fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::GpuMemcpy | Self::GpuMemset)
     }
 }
 
-/// One row of the table: globs without regard to case, alternatives separated by `|`.
+/// One row of the table: case-insensitive globs, alternatives separated by `|`.
 #[derive(Clone, Copy, Debug)]
 pub struct ActivityRule {
     /// Category of the slice.
     pub category: &'static str,
     /// Name of the slice.
     pub name: &'static str,
-    /// What it is.
+    /// Activity of matching slices.
     pub activity: Activity,
 }
 
@@ -123,8 +123,8 @@ const fn rule(category: &'static str, name: &'static str, activity: Activity) ->
 const API: &str = "cuda_runtime|cuda_driver|hip_api|hip_runtime_api|hip_runtime|hip_compiler_api|hsa_api|\
 rocm_hip_api|rocm_hip_runtime_api|rocm_hsa_api|xpu_runtime|mtia_runtime|privateuse1_runtime";
 
-/// Categories first, then names. Kineto's categories are those of its `ActivityType`; rocprofv3's
-/// and rocprofiler-systems' those of their Perfetto output.
+/// Rules by category, then by name. Kineto's categories are those of its `ActivityType`;
+/// rocprofv3's and rocprofiler-systems' are those of their Perfetto output.
 pub const ACTIVITY_RULES: &[ActivityRule] = &[
     rule("python_function", "*", Activity::PythonFunction),
     rule("cpu_op|operator", "*", Activity::CpuOp),
@@ -169,13 +169,14 @@ pub const ACTIVITY_RULES: &[ActivityRule] = &[
     rule("overhead|python_gc", "*", Activity::Overhead),
 ];
 
-/// Is `name` a runtime or driver call that launches a kernel, but not a graph? The names are those
-/// of CUDA and HIP; the category is not looked at.
+/// Returns `true` if `name` is a runtime or driver call that launches a kernel, but not a graph.
+/// The names are those of CUDA and HIP; the category is ignored.
 pub fn is_launch_api(name: &str) -> bool {
     builtin_api(name) == Activity::Launch
 }
 
-/// Is `name` a call that launches a graph (`cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`)?
+/// Returns `true` if `name` is a call that launches a graph (`cudaGraphLaunch`, `cuGraphLaunch`,
+/// `hipGraphLaunch`).
 pub fn is_graph_launch(name: &str) -> bool {
     builtin_api(name) == Activity::GraphLaunch
 }
@@ -184,14 +185,14 @@ fn builtin_api(name: &str) -> Activity {
     Vocabulary::default().activity("cuda_runtime", name)
 }
 
-/// The [`Activity`] of every slice of one trace: categories and names are looked at once.
+/// The [`Activity`] of every slice of one trace; each category and name is classified once.
 #[derive(Clone, Debug)]
 pub struct ActivityMap {
-    /// By category: the activity, or which table of names to ask.
+    /// Activity of each category, or the table of names to use.
     by_category: Vec<Verdict>,
     /// Activities by name, for the categories where the name matters.
     by_name: Vec<Vec<Option<Activity>>>,
-    /// By track: the table of names to ask for slices without a category.
+    /// Table of names for slices without a category, for each track.
     by_track: Vec<Option<usize>>,
     device_work: Vec<SliceId>,
     calls: Vec<SliceId>,
@@ -205,7 +206,7 @@ enum Verdict {
 
 impl ActivityMap {
     /// Classifies all categories and names of `trace`. Cost: one pass over three columns, and the
-    /// patterns once for each distinct name of a runtime call.
+    /// patterns once for each distinct name of a runtime API call.
     pub fn new(trace: &Trace, vocabulary: &Vocabulary) -> Self {
         let mut tables = 0;
         let categories: Vec<&str> = trace.categories().map(|c| c.1).collect();
@@ -263,17 +264,18 @@ impl ActivityMap {
         map
     }
 
-    /// The kernels, copies and fills of the trace in ascending time.
+    /// Returns the kernels, memcpys and memsets of the trace in ascending time.
     pub fn device_work(&self) -> &[SliceId] {
         &self.device_work
     }
 
-    /// The calls of runtime, driver and collective library in ascending time.
+    /// Returns the calls of runtime, driver and collective library in ascending time.
     pub fn calls(&self) -> &[SliceId] {
         &self.calls
     }
 
-    /// What `slice` is, by its category, without one by the row that it is on ([`ROW_RULES`](crate::kernel::ROW_RULES)).
+    /// Returns the activity of `slice`, by its category; without a category, by its track
+    /// ([`ROW_RULES`](crate::kernel::ROW_RULES)).
     pub fn of(&self, slice: Slice<'_>) -> Activity {
         match self.by_category.get(usize::from(slice.category_id().0)) {
             None => self.on_row(slice).unwrap_or(Activity::Other),

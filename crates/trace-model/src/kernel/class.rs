@@ -1,9 +1,9 @@
-//! What a kernel computes, by its name.
+//! Classes of kernels by name.
 
 use crate::kernel::name::KernelName;
 use crate::kernel::rules::KernelRules;
 
-/// What a kernel computes.
+/// Class of a kernel: the computation that it performs.
 ///
 /// The name of a class is the same in every output; `docs/kernels.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -11,11 +11,11 @@ use crate::kernel::rules::KernelRules;
 pub enum KernelClass {
     /// Communication between devices.
     Collective,
-    /// Matrix product, the reduction of its split sums included.
+    /// Matrix product, including the reduction of its split sums.
     Gemm,
     /// Matrix products over the experts of a mixture: grouped, batched by expert or fused.
     MoeGemm,
-    /// Attention, the reduction of its partial results and its softmax included.
+    /// Attention, including the reduction of its partial results and its softmax.
     Attention,
     /// Layer, RMS, batch or group normalization, forward and backward, also fused with an addition.
     Norm,
@@ -27,9 +27,9 @@ pub enum KernelClass {
     Rotary,
     /// Embedding tables, forward and backward.
     Embedding,
-    /// Activation functions, also with the product of a gated unit.
+    /// Activation functions, including the product of a gated unit.
     Activation,
-    /// Softmax outside of attention, also its loss.
+    /// Softmax outside of attention, including its loss.
     Softmax,
     /// Conversion to and from low-precision formats.
     Quantization,
@@ -41,13 +41,13 @@ pub enum KernelClass {
     Sort,
     /// State-space models and linear attention.
     Ssm,
-    /// Convolution, its layout changes included.
+    /// Convolution, including its layout changes.
     Convolution,
     /// Pooling.
     Pooling,
     /// Any other reduction.
     Reduction,
-    /// Copies, fills, concatenations, transposes, gathers and scatters.
+    /// Memcpy, memset, concatenation, transpose, gather and scatter.
     Copy,
     /// Elementwise arithmetic.
     Elementwise,
@@ -82,12 +82,12 @@ impl KernelClass {
         Self::Other,
     ];
 
-    /// Returns the class of this machine name.
+    /// Returns the class with this machine name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.name() == name)
     }
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Collective => "collective",
@@ -116,20 +116,20 @@ impl KernelClass {
     }
 }
 
-/// Parts of names, in lower case, that make a kernel worth naming when a collective was looked for
-/// and not found.
+/// Lower-case parts of names that make a kernel worth mentioning if no collective was found.
 pub const COLLECTIVE_HINTS: &[&str] = &["nccl", "reduce", "gather", "broadcast", "scatter"];
 
 /// Returns `true` if a kernel of this name is communication by the built-in table.
 ///
-/// Cost: the name is demangled and tried against all patterns; keep the answer for names that occur often.
+/// Cost: the name is demangled and matched against all patterns; cache the result for frequent
+/// names.
 pub fn is_collective(kernel: &str) -> bool {
     class_of(kernel) == KernelClass::Collective
 }
 
-/// Returns what a kernel of this name computes by the built-in table, as far as the name alone says.
+/// Returns the class of a kernel of this name by the built-in table, from the name alone.
 ///
-/// Cost: as that of [`is_collective`].
+/// Cost: as [`is_collective`].
 pub fn class_of(kernel: &str) -> KernelClass {
     let name = KernelName::of(kernel);
     let rules = KernelRules::builtin();
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::kernel::Vocabulary;
 
-    /// Classes of kernels by their names alone, one `CLASS NAME` a line.
+    /// Classes of kernels by their names alone; one `CLASS NAME` per line.
     const BY_NAME: &str = r#"
 gemm void cublasLt::splitKreduce_kernel<32, 16, int>(float)
 gemm Cijk_Alik_Bljk_BBS_BH_MT128x128x64

@@ -1,18 +1,18 @@
-//! Communication between devices: which kernels do it, what operation, and whose they are.
+//! Communication between devices: operations and libraries of kernels.
 
 use super::collective::CollectiveOp;
 
-/// What a communication kernel does, as far as its name says.
+/// Operation and library of a communication kernel, as far as its name gives them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Communication {
-    /// The operation; `None` if the name does not say (`ncclDevKernel_Generic`).
+    /// Operation; `None` if the name does not give it (`ncclDevKernel_Generic`).
     pub op: Option<CollectiveOp>,
     /// The implementation.
     pub library: CommLibrary,
 }
 
-/// The implementation that a communication kernel comes from.
+/// Library of a communication kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum CommLibrary {
@@ -45,7 +45,7 @@ pub enum CommLibrary {
 }
 
 impl CommLibrary {
-    /// All implementations.
+    /// All libraries.
     pub const ALL: [Self; 13] = [
         Self::Nccl,
         Self::Mscclpp,
@@ -62,7 +62,7 @@ impl CommLibrary {
         Self::Other,
     ];
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nccl => "nccl",
@@ -92,7 +92,7 @@ mod tests {
     use crate::kernel::Vocabulary;
     use proptest::prelude::*;
 
-    /// Functions with the operation and the implementation that they are.
+    /// Communication functions with their operation and library.
     const KNOWN: &[(&str, Option<CollectiveOp>, CommLibrary)] = &[
         ("ncclDevKernel_Generic_1", None, CommLibrary::Nccl),
         (
@@ -273,7 +273,7 @@ mod tests {
         ),
     ];
 
-    /// Functions that sound like communication and are none.
+    /// Functions whose names resemble communication but that are local.
     const LOCAL: &[&str] = &[
         "at::native::reduce_kernel",
         "at::native::vectorized_gather_kernel",
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The Itanium symbol of the function template `path<int>(int*)`.
+    /// Returns the Itanium symbol of the function template `path<int>(int*)`.
     fn mangled(path: &str) -> String {
         let parts: Vec<&str> = path.split("::").collect();
         let coded: String = parts.iter().map(|p| format!("{}{p}", p.len())).collect();

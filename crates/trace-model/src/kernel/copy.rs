@@ -1,6 +1,6 @@
-//! Where a copy goes.
+//! Directions of memcpys.
 
-/// Direction of a copy between memories.
+/// Direction of a memcpy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum CopyDirection {
@@ -13,8 +13,8 @@ pub enum CopyDirection {
 }
 
 impl CopyDirection {
-    /// Returns the direction that the name of a copy gives: `Memcpy HtoD (Pinned -> Device)`,
-    /// `MEMORY_COPY_DEVICE_TO_HOST`. Copies that name none are taken to stay on devices.
+    /// Returns the direction in the name of a memcpy: `Memcpy HtoD (Pinned -> Device)`,
+    /// `MEMORY_COPY_DEVICE_TO_HOST`. Names without a direction count as memcpys on devices.
     ///
     /// ```
     /// use trace_model::kernel::CopyDirection;
@@ -31,7 +31,7 @@ impl CopyDirection {
         }
     }
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::HostToDevice => "h2d",

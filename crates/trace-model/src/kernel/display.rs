@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use super::name::{KernelName, demangle};
 use super::rules::KernelRules;
 
-/// What matrix products of Tensile and hipBLASLt begin with.
+/// Prefix of matrix products of Tensile and hipBLASLt.
 const TENSILE: &str = "Cijk_";
 
-/// In groups of more kernels of one function than this, each keeps all its template arguments.
+/// Maximum number of kernels of one function whose template arguments are compared; in larger
+/// groups each kernel keeps all its template arguments.
 const MOST_COMPARED: usize = 400;
 
-/// Returns a short name for each of `names`: the function without return type, parameters and unnamed namespaces, and of its
-/// template arguments only those that tell it from the others. Names that are not C++, and what copies say in brackets,
-/// stay as they are.
+/// Returns a short name for each of `names`: the function without return type, parameters and
+/// unnamed namespaces, and only those template arguments that distinguish it from the others. Names
+/// that are not C++, and the brackets of memcpy names, are unchanged.
 ///
-/// Cost: for each function the square of the number of its kernels.
+/// Cost: quadratic in the number of kernels of each function.
 ///
 /// ```
 /// use trace_model::kernel::display_names;
@@ -31,7 +32,7 @@ pub fn display_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<&
         let is_text = name.starts_with("Mem") || parts.function.is_empty();
         let (function, arguments) = match is_text {
             true => (name.to_owned(), String::new()),
-            // Names of Tensile are a list of settings, hundreds of characters long.
+            // Names of Tensile are lists of settings, hundreds of characters long.
             false if parts.function.starts_with(TENSILE) => {
                 let settings = parts.function.get(TENSILE.len()..).unwrap_or("");
                 (TENSILE.to_owned(), settings.to_owned())
@@ -80,7 +81,7 @@ fn labels<'n>(function: &str, group: &[(&'n str, String)]) -> Vec<(&'n str, Stri
                 *kept = true;
             }
         }
-        // Of a wrapper the first word of its arguments says what it runs.
+        // The first word of a wrapper's arguments names the function that it runs.
         let is_named = |t: &&str| t.starts_with(|c: char| c.is_alphabetic() || c == '_');
         let payload = own.iter().position(is_named).filter(|_| is_wrapper);
         if let Some(kept) = payload.and_then(|at| kept.get_mut(at)) {
@@ -93,8 +94,8 @@ fn labels<'n>(function: &str, group: &[(&'n str, String)]) -> Vec<(&'n str, Stri
         .collect()
 }
 
-/// The labels of matrix products of Tensile: layout and types, the tile (`MT128x256x32`), and the settings that tell one from
-/// the others.
+/// Returns the labels of matrix products of Tensile: layout and dtypes, the tile (`MT128x256x32`),
+/// and the settings that distinguish one from the others.
 fn tensile<'n>(group: &[(&'n str, String)]) -> Vec<(&'n str, String)> {
     let settings: Vec<Vec<&str>> = group.iter().map(|(_, s)| s.split('_').collect()).collect();
     let label = |own: &[&str]| {
@@ -134,7 +135,7 @@ fn tensile<'n>(group: &[(&'n str, String)]) -> Vec<(&'n str, String)> {
     group.iter().map(|(name, _)| *name).zip(labels).collect()
 }
 
-/// Words and what stands between them; namespaces belong to their word.
+/// Splits a text into words and the text between them; namespaces belong to their word.
 fn tokens(text: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut tokens = Vec::new();
@@ -153,7 +154,8 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// The kept tokens without their namespaces, `…` for all others; what stands between two kept words stays.
+/// Joins the kept tokens without their namespaces, with `…` for all others; text between two kept
+/// words stays.
 fn elided(tokens: &[&str], kept: &[bool]) -> String {
     let is_word = |t: &str| t.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
     let keeps = |at: usize| kept.get(at).copied().unwrap_or(false);
@@ -184,7 +186,7 @@ fn elided(tokens: &[&str], kept: &[bool]) -> String {
     out
 }
 
-/// Gives names whose labels are equal their full text: demangled if that is distinct, else as it is.
+/// Replaces equal labels by the full names: demangled if that is distinct, else unchanged.
 fn distinct(short: &mut BTreeMap<&str, String>) {
     let mut demangled = true;
     loop {
@@ -201,7 +203,7 @@ fn distinct(short: &mut BTreeMap<&str, String>) {
                 *label = full;
             }
         }
-        // As they are all names are distinct, so this ends.
+        // Unchanged names are distinct, so this ends.
         if !changed && !demangled {
             return;
         }

@@ -1,4 +1,4 @@
-//! What is looked up again and again in one trace.
+//! Indexes of one trace for repeated look-ups.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use crate::kernel::launched;
 use crate::kernel::{Activity, ActivityMap, Communication, DevicePlaces, KernelClass, Vocabulary};
 use crate::trace::{Slice, Trace};
 
-/// The classification and the id indexes of one trace, each made when it is first needed.
+/// Classification and id indexes of one trace; each is built when it is first needed.
 #[derive(Debug)]
 pub struct TraceIndex<'t> {
     trace: &'t Trace,
@@ -17,13 +17,13 @@ pub struct TraceIndex<'t> {
     correlation: OnceLock<CorrelationIndex>,
     external: OnceLock<ExternalIndex>,
     places: OnceLock<DevicePlaces>,
-    /// By place among the device work: the call at the begin of the arrows that lead there.
+    /// Call at the begin of the flow arrows that lead to each GPU activity, by its index.
     chains: OnceLock<Vec<Option<SliceId>>>,
-    /// By place among the device work: what it computes.
+    /// Class of each GPU activity, by its index.
     classes: OnceLock<Vec<KernelClass>>,
-    /// By name: what kernels of this name communicate.
+    /// Communication of kernels, by name.
     communication: OnceLock<Vec<Option<Communication>>>,
-    /// Kernels of unknown name that communicate by their operator.
+    /// Kernels of unknown name whose operators communicate.
     exchanges: OnceLock<Vec<(SliceId, Communication)>>,
 }
 
@@ -44,58 +44,58 @@ impl<'t> TraceIndex<'t> {
         }
     }
 
-    /// The trace.
+    /// Returns the trace.
     pub fn trace(&self) -> &'t Trace {
         self.trace
     }
 
-    /// The rules that classify.
+    /// Returns the vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
 
-    /// What each slice is.
+    /// Returns the activities of all slices.
     pub fn activities(&self) -> &ActivityMap {
         &self.activities
     }
 
-    /// What `slice` is.
+    /// Returns the activity of `slice`.
     pub fn activity(&self, slice: Slice<'_>) -> Activity {
         self.activities.of(slice)
     }
 
-    /// Is `slice` a kernel?
+    /// Returns `true` if `slice` is a kernel.
     pub fn is_kernel(&self, slice: Slice<'_>) -> bool {
         self.activity(slice) == Activity::Kernel
     }
 
-    /// The kernels, copies and fills in ascending time.
+    /// Returns the kernels, memcpys and memsets in ascending time.
     pub fn device_work(&self) -> impl Iterator<Item = Slice<'t>> + '_ {
         let work = self.activities.device_work();
         work.iter().map(|w| self.trace.slice(*w))
     }
 
-    /// The kernels in ascending time.
+    /// Returns the kernels in ascending time.
     pub fn kernels(&self) -> impl Iterator<Item = Slice<'t>> + '_ {
         self.device_work().filter(|s| self.is_kernel(*s))
     }
 
-    /// Correlation id → calls.
+    /// Returns the index from correlation id to calls.
     pub fn correlation(&self) -> &CorrelationIndex {
         self.correlation
             .get_or_init(|| CorrelationIndex::new(self.trace, &self.activities))
     }
 
-    /// External id → operators.
+    /// Returns the index from external id to operators.
     pub fn external(&self) -> &ExternalIndex {
         self.external
             .get_or_init(|| ExternalIndex::new(self.trace, &self.activities))
     }
 
-    /// The call that launched `work` (with [`LinkMethod::ExternalId`] the operator around it) and
-    /// the evidence for it: the correlation id, else an arrow from the host, else the external id.
+    /// Returns the call that launched `work` (with [`LinkMethod::ExternalId`] the operator around
+    /// it) and the evidence: the correlation id, else a flow from the host, else the external id.
     ///
-    /// Cost: a look-up of each kind; the indexes are made at the first call.
+    /// Cost: a look-up of each kind; the indexes are built at the first call.
     pub fn launch_of(&self, work: Slice<'t>) -> Option<(Slice<'t>, LinkMethod)> {
         let by_id = self.correlation().launch_of(work, &self.activities);
         if let Some(call) = by_id {
@@ -108,8 +108,8 @@ impl<'t> TraceIndex<'t> {
         Some((op, LinkMethod::ExternalId))
     }
 
-    /// The host's end of the arrows to `work`: of the arrow itself, or where one call launched several pieces of work, of
-    /// those that lead from one to the next.
+    /// Returns the host's end of the flows to `work`: of the flow itself or, if one call launched
+    /// several activities, of the flows that lead from one to the next.
     fn called_from(&self, work: SliceId) -> Option<SliceId> {
         let tails = || self.trace.flows_to(work).map(|(_, flow)| flow.from);
         let is_work = |tail: SliceId| self.activity(self.trace.slice(tail)).is_device_work();
@@ -123,7 +123,7 @@ impl<'t> TraceIndex<'t> {
             for own in all {
                 let tails = || self.trace.flows_to(*own).map(|(_, flow)| flow.from);
                 let call = tails().find(|tail| !is_work(*tail));
-                // What comes before in time is known already; an arrow back in time leads nowhere.
+                // Earlier activities are resolved already; an arrow backward in time leads nowhere.
                 let before = |tail| *chains.get(all.binary_search(&tail).ok()?)?;
                 chains.push(call.or_else(|| tails().find_map(before)));
             }
@@ -132,10 +132,12 @@ impl<'t> TraceIndex<'t> {
         *chains.get(all.binary_search(&work).ok()?)?
     }
 
-    /// Returns what the kernel `slice` computes: by the operators, modules and Python functions around its launch, by its
-    /// name alone without a launch or within a graph. [`KernelClass::Other`] if it is no kernel.
+    /// Returns the class of the kernel `slice`: from the operators, modules and Python functions
+    /// around its launch, or from its name alone without a launch or within a graph.
+    /// [`KernelClass::Other`] if it is not a kernel.
     ///
-    /// Cost: the first call classifies all kernels, which looks at each launch and the slices around it.
+    /// Cost: the first call classifies all kernels, which visits each launch and the slices around
+    /// it.
     pub fn class(&self, slice: Slice<'_>) -> KernelClass {
         let classes = self.classes.get_or_init(|| launched::classes(self));
         let at = self.activities.device_work().binary_search(&slice.id());
@@ -144,10 +146,11 @@ impl<'t> TraceIndex<'t> {
             .map_or(KernelClass::Other, |class| *class)
     }
 
-    /// Returns what the kernel `slice` communicates between devices; `None` if it does not or is no kernel.
+    /// Returns the communication between devices of the kernel `slice`; `None` if it does not
+    /// communicate or is not a kernel.
     ///
-    /// This is the one definition of communication, by the kernel's name, else by the innermost operator around the launch
-    /// of a kernel whose name no rule knows. Names are tried once each.
+    /// This is the only definition of communication: from the kernel's name, else, for a kernel of
+    /// unknown name, from the innermost operator around its launch. Each name is matched once.
     pub fn communication(&self, slice: Slice<'_>) -> Option<Communication> {
         if !self.is_kernel(slice) {
             return None;
@@ -182,7 +185,8 @@ impl<'t> TraceIndex<'t> {
             .get_or_init(|| DevicePlaces::new(self.trace, self.kernels()))
     }
 
-    /// The device that device work ran on: what arguments or track name, else the process number of its row.
+    /// Returns the device of a GPU activity: from arguments or track name, else the process number
+    /// of its track.
     pub fn device(&self, slice: Slice<'_>) -> DeviceId {
         let row = || {
             let process = slice.track().process?;
@@ -191,7 +195,8 @@ impl<'t> TraceIndex<'t> {
         DeviceId(self.places().device(slice).or_else(row).unwrap_or(0))
     }
 
-    /// The stream that device work ran on: what arguments or track name, else the thread number of its row.
+    /// Returns the stream of a GPU activity: from arguments or track name, else the thread number
+    /// of its track.
     pub fn stream(&self, slice: Slice<'_>) -> StreamId {
         let row = || {
             let thread = slice.track().thread?;

@@ -1,4 +1,4 @@
-//! What the kernels of a trace compute, by what launched them.
+//! Classes of kernels from their launches.
 
 use crate::ids::SliceId;
 use crate::ids::StrId;
@@ -7,12 +7,13 @@ use crate::kernel::{
 };
 use crate::trace::Slice;
 
-/// The class of each kernel of a trace by its place among the device work; other device work is
-/// [`KernelClass::Other`].
+/// Returns the class of each kernel of a trace, by index among the GPU activities; other GPU
+/// activity is [`KernelClass::Other`].
 ///
-/// The innermost operator around the launch that the rules know gives the class, else the kernel's name; then the
-/// operators, modules and Python functions around it may change the class (a softmax within attention). Kernels of a graph
-/// were recorded elsewhere: what is around the launch of the graph says nothing about them.
+/// The innermost known operator around the launch gives the class, else the kernel's name; then the
+/// operators, modules and Python functions around it may change the class (a softmax within
+/// attention). Kernels of a graph were recorded elsewhere: the slices around the launch of the
+/// graph do not apply to them.
 pub(super) fn classes(index: &TraceIndex<'_>) -> Vec<KernelClass> {
     let trace = index.trace();
     let work = index.activities().device_work();
@@ -39,10 +40,12 @@ pub(super) fn classes(index: &TraceIndex<'_>) -> Vec<KernelClass> {
     classes.collect()
 }
 
-/// Kernels whose names no row knows and whose launching operators communicate, in the order of the device work.
+/// Returns the kernels of unknown name whose launching operators communicate, in the order of the
+/// GPU activities.
 ///
-/// The innermost operator around the launch that a row names decides, so a kernel of `aten::add` within an all-reduce is
-/// computation. Cost: a look at the name of each kernel, and at the operators around the launch of those of unknown name.
+/// The innermost operator around the launch that a rule names decides, so a kernel of `aten::add`
+/// within an all-reduce is computation. Cost: a look at the name of each kernel, and at the
+/// operators around the launch of those of unknown name.
 pub(super) fn exchanges(index: &TraceIndex<'_>) -> Vec<(SliceId, Communication)> {
     let mut known = Known::new(index.vocabulary(), index.trace().strings().len());
     let mut found = Vec::new();
@@ -68,8 +71,8 @@ pub(super) fn exchanges(index: &TraceIndex<'_>) -> Vec<(SliceId, Communication)>
     found
 }
 
-/// The operators around the launch `call` of the kernel `slice`, from within. Operators that compilers make are called
-/// as their kernels and left out.
+/// Returns the operators around the launch `call` of the kernel `slice`, innermost first.
+/// Compiler-generated operators have the names of their kernels and are left out.
 fn operators<'t>(
     index: &TraceIndex<'_>,
     slice: Slice<'t>,
@@ -80,7 +83,7 @@ fn operators<'t>(
         .filter(move |s| index.activity(*s) == Activity::CpuOp && s.name_id() != slice.name_id())
 }
 
-/// The class of a kernel called `slice`, whose name says `named` and which `call` launched.
+/// Returns the class of a kernel named `slice`, whose name gives `named` and which `call` launched.
 fn launched_by(
     index: &TraceIndex<'_>,
     known: &mut Known<'_>,
@@ -103,14 +106,14 @@ fn launched_by(
 
 type Becomes = Vec<(KernelClass, KernelClass)>;
 
-/// What names say, each looked up once.
+/// Results of name look-ups, each computed once.
 struct Known<'v> {
     vocabulary: &'v Vocabulary,
     kernels: Vec<Option<Named>>,
     exchanges: Vec<Option<Option<Option<Communication>>>>,
     operators: Vec<Option<Option<(KernelClass, bool)>>>,
     contexts: Vec<Option<Becomes>>,
-    /// The classes that some context changes.
+    /// Classes that some context changes.
     changes: Vec<KernelClass>,
 }
 
@@ -167,7 +170,8 @@ fn slot<T>(table: &mut [Option<T>], name: Option<StrId>) -> Option<&mut Option<T
     table.get_mut(name?.index())
 }
 
-/// The module of `nn.Module: LlamaAttention_3` and the function of `file.py(12): forward`; other names as they are.
+/// Returns the module of `nn.Module: LlamaAttention_3` and the function of `file.py(12): forward`;
+/// other names are unchanged.
 fn context_name(name: &str) -> &str {
     if let Some(module) = name.strip_prefix("nn.Module: ") {
         let (class, number) = module.rsplit_once('_').unwrap_or((module, ""));

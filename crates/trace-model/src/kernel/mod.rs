@@ -1,9 +1,9 @@
-//! The vocabulary of traces of GPU work: which slice is a launch call, a kernel, a copy, a Python
-//! function ([`Activity`]), and what a kernel computes ([`KernelClass`]).
+//! The vocabulary of GPU traces: which slice is a launch API call, a kernel, a memcpy, a Python
+//! function ([`Activity`]), and the class of each kernel ([`KernelClass`]).
 //!
-//! Both are tables of patterns ([`ACTIVITY_RULES`], [`KernelRules`]); the first row that matches
-//! counts. A [`Vocabulary`] is these tables with a caller's own rows in front, a [`TraceIndex`] what
-//! it makes of one trace, and [`collective`] reads what a collective moved.
+//! Both are tables of patterns ([`ACTIVITY_RULES`], [`KernelRules`]); the first matching row
+//! counts. A [`Vocabulary`] is these tables with a caller's own rows in front, a [`TraceIndex`] its
+//! result for one trace, and [`collective`] reads the messages of collectives.
 
 mod activity;
 mod class;
@@ -33,17 +33,17 @@ pub use place::{DeviceLane, DevicePlaces, PLACE_KEYS};
 pub use rows::{ROW_RULES, RowRule};
 pub use rules::{KernelRules, RuleError};
 
-/// The rules that classify slices, a caller's own before the built-in ones.
+/// The rules that classify slices; the caller's own precede the built-in ones.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     activities: Vec<(Vec<NamePattern>, Vec<NamePattern>, Activity)>,
     own_activities: usize,
-    /// A caller's rules for kernels, which go before the built-in ones.
+    /// The caller's rules for kernels, which precede the built-in ones.
     own: KernelRules,
 }
 
 impl Default for Vocabulary {
-    /// The built-in tables.
+    /// Returns the built-in tables.
     fn default() -> Self {
         let activities = ACTIVITY_RULES
             .iter()
@@ -57,8 +57,8 @@ impl Default for Vocabulary {
 }
 
 impl Vocabulary {
-    /// Adds a rule that goes before the built-in ones and after those added earlier. Both texts are
-    /// globs, alternatives separated by `|`.
+    /// Adds a rule before the built-in ones and after those added earlier. Both texts are globs,
+    /// alternatives separated by `|`.
     #[must_use]
     pub fn with_activity(mut self, category: &str, name: &str, activity: Activity) -> Self {
         let rule = (alternatives(category), alternatives(name), activity);
@@ -67,22 +67,22 @@ impl Vocabulary {
         self
     }
 
-    /// Adds a rule for kernels that goes before the built-in ones and after those added earlier: globs over the
-    /// function's name, alternatives separated by `|`.
+    /// Adds a rule for kernels before the built-in ones and after those added earlier: globs over
+    /// the function's name, alternatives separated by `|`.
     #[must_use]
     pub fn with_class(mut self, name: &str, class: KernelClass) -> Self {
         self.own.push_class(name, class);
         self
     }
 
-    /// Sets the caller's own rules for kernels, which go before the built-in ones.
+    /// Sets the caller's rules for kernels, which precede the built-in ones.
     #[must_use]
     pub fn with_rules(mut self, rules: KernelRules) -> Self {
         self.own = rules;
         self
     }
 
-    /// What a slice of this category and name is.
+    /// Returns the activity of a slice of this category and name.
     pub fn activity(&self, category: &str, name: &str) -> Activity {
         self.activities
             .iter()
@@ -90,10 +90,11 @@ impl Vocabulary {
             .map_or(Activity::Other, |(_, _, activity)| *activity)
     }
 
-    /// Returns what a kernel of this name communicates between devices; `None` if it does not. Symbols and demangled names
-    /// give the same answer.
+    /// Returns the communication between devices of a kernel of this name; `None` if it does not
+    /// communicate. Symbols and demangled names give the same result.
     ///
-    /// Cost: the name is demangled and tried against all patterns; keep the answer for names that occur often.
+    /// Cost: the name is demangled and matched against all patterns; cache the result for frequent
+    /// names.
     pub fn communication(&self, kernel: &str) -> Option<Communication> {
         self.communicates(&KernelName::of(kernel))
     }
@@ -108,13 +109,14 @@ impl Vocabulary {
         KernelRules::builtin().communication(name).flatten()
     }
 
-    /// Returns what a kernel of this name computes, as far as the name says; [`TraceIndex::class`] goes by the operator that
-    /// launched it first.
+    /// Returns the class of a kernel from its name alone; [`TraceIndex::class`] prefers the
+    /// operator that launched it.
     pub fn class(&self, kernel: &str) -> KernelClass {
         self.named(kernel).class
     }
 
-    /// What a kernel of this name computes, and how far the operators around its launch change that.
+    /// Returns the class of a kernel of this name, and how far the operators around its launch may
+    /// change it.
     pub(crate) fn named(&self, kernel: &str) -> Named {
         let name = KernelName::of(kernel);
         if self.communicates(&name).is_some() {
@@ -131,22 +133,23 @@ impl Vocabulary {
         Named::new(class.unwrap_or(KernelClass::Other), Certainty::Unknown)
     }
 
-    /// What a kernel of unknown name communicates that the operator `name` launches; the outer `None` if no rule knows
-    /// the operator, the inner if its kernels do not communicate.
+    /// Returns the communication of a kernel of unknown name that the operator `name` launches; the
+    /// outer `None` if no rule knows the operator, the inner if its kernels do not communicate.
     pub(crate) fn exchange(&self, name: &str) -> Option<Option<Communication>> {
         let name = name.to_ascii_lowercase();
         let own = self.own.exchange(&name);
         own.or_else(|| KernelRules::builtin().exchange(&name))
     }
 
-    /// What the kernels are that the operator `name` launches, and `true` if their own names do not matter.
+    /// Returns the class of the kernels that the operator `name` launches, and `true` if their own
+    /// names do not matter.
     pub(crate) fn operator(&self, name: &str) -> Option<(KernelClass, bool)> {
         let name = name.to_ascii_lowercase();
         let own = self.own.operator(&name);
         own.or_else(|| KernelRules::builtin().operator(&name))
     }
 
-    /// The classes that some context changes.
+    /// Returns the classes that some context changes.
     pub(crate) fn changed_by_context(&self) -> Vec<KernelClass> {
         let all = [&self.own, KernelRules::builtin()];
         all.into_iter()
@@ -154,14 +157,14 @@ impl Vocabulary {
             .collect()
     }
 
-    /// The classes that a context of this name changes, with what they become.
+    /// Returns the classes that a context of this name changes, with the resulting classes.
     pub(crate) fn context(&self, name: &str) -> Vec<(KernelClass, KernelClass)> {
         let name = name.to_ascii_lowercase();
         let own = self.own.context(&name);
         own.chain(KernelRules::builtin().context(&name)).collect()
     }
 
-    /// The activity of all slices of `category` if the name does not matter to it.
+    /// Returns the activity of all slices of `category`, if it does not depend on the name.
     pub(crate) fn activity_of_category(&self, category: &str) -> Option<Activity> {
         let first = self.activities.iter().find(|(c, _, _)| any(c, category));
         match first {
@@ -174,7 +177,7 @@ impl Vocabulary {
     }
 }
 
-/// What the name of a kernel says about it.
+/// Class of a kernel from its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     pub class: KernelClass,
@@ -187,14 +190,14 @@ impl Named {
     }
 }
 
-/// How far the name of a kernel decides its class.
+/// Certainty of a class that a kernel's name gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Certainty {
-    /// No operator around the launch changes it.
+    /// No operator around the launch changes the class.
     Fixed,
-    /// An operator that decides for all its kernels changes it.
+    /// An operator that decides for all its kernels changes the class.
     Likely,
-    /// The name is known to no row; any operator that a row names decides.
+    /// No rule knows the name; any operator that a rule names decides.
     Unknown,
 }
 

@@ -1,8 +1,9 @@
-//! Names of kernels: demangled, and taken apart into function and template arguments.
+//! Names of kernels: demangled, and split into function and template arguments.
 
 use std::borrow::Cow;
 
-/// Returns the C++ name of a symbol (`_ZN…`, also with HIP's suffix `.kd`); `None` if the text is no such symbol.
+/// Returns the C++ name of a symbol (`_ZN…`, also with HIP's suffix `.kd`); `None` if the text is
+/// not such a symbol.
 ///
 /// ```
 /// use trace_model::kernel::demangle;
@@ -24,8 +25,8 @@ pub fn demangle(symbol: &str) -> Option<String> {
         .ok()
 }
 
-/// A kernel's name taken apart: `void a::(anonymous namespace)::f<int, 4>(int*)` is the function `a::f` with the arguments
-/// `int, 4`.
+/// Parts of a kernel's name: `void a::(anonymous namespace)::f<int, 4>(int*)` is the function
+/// `a::f` with the arguments `int, 4`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KernelName<'n> {
@@ -36,7 +37,8 @@ pub struct KernelName<'n> {
 }
 
 impl<'n> KernelName<'n> {
-    /// Takes `name` apart, a symbol of an object file as well as a demangled name. A name that is not C++ is all function.
+    /// Splits `name`, which may be a symbol of an object file or a demangled name. A name that is
+    /// not C++ becomes the function as a whole.
     ///
     /// ```
     /// use trace_model::kernel::KernelName;
@@ -77,11 +79,11 @@ impl<'n> KernelName<'n> {
     }
 }
 
-/// Longest list of template arguments in a symbol that is looked at, in bytes.
+/// Maximum length of a list of template arguments in a symbol that is parsed, in bytes.
 const MAX_ARGUMENTS: usize = 1 << 14;
 
-/// The function of a symbol that cannot be demangled as a whole, and what its template arguments name: the identifiers, which
-/// have their lengths in front of them.
+/// Returns the function of a symbol that cannot be demangled as a whole, and the identifiers in its
+/// template arguments, which are prefixed by their lengths.
 fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
     let mut rest = symbol.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);
@@ -93,7 +95,7 @@ fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
         }
         rest = after;
     }
-    // What follows is tried at each place.
+    // Each position of the rest is tried.
     let is_template = rest.starts_with('I') && rest.len() < MAX_ARGUMENTS;
     let mut named: Vec<&str> = Vec::new();
     while is_template && !rest.is_empty() {
@@ -102,7 +104,7 @@ fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
             rest = after;
             continue;
         }
-        // A value of a plain type: `Li64E`.
+        // Value of a plain type: `Li64E`.
         let value = rest.strip_prefix('L').and_then(|value| {
             let value = value.strip_prefix(|c: char| c.is_ascii_lowercase())?;
             let end = value.bytes().take(24).position(|b| b == b'E')?;
@@ -110,7 +112,7 @@ fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
             let is_number = digits.bytes().all(|b| b.is_ascii_digit());
             is_number.then(|| value.get(end..)).flatten()
         });
-        // What occurred before: `S2_`, `T_`.
+        // Reference to an earlier part: `S2_`, `T_`.
         let again = rest.strip_prefix(['S', 'T']).and_then(|again| {
             let end = again.bytes().take(12).position(|b| b == b'_')?;
             let is_index = again[..end]
@@ -127,7 +129,8 @@ fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
     (!path.is_empty()).then(|| (path.join("::"), named.join("::")))
 }
 
-/// The identifier at the start of a part of a symbol, and what follows. The last one of a shortened symbol is incomplete.
+/// Returns the identifier at the start of a part of a symbol, and the rest. The last identifier of
+/// a truncated symbol is incomplete.
 fn identifier(text: &str) -> Option<(&str, &str)> {
     let digits = text.bytes().take(8).take_while(u8::is_ascii_digit).count();
     let length: usize = text.get(..digits)?.parse().ok()?;
@@ -146,7 +149,8 @@ struct Parts {
     arguments: String,
 }
 
-/// Scans `name` once. Brackets nest in a stack, so that a comparison within parentheses closes no template list.
+/// Scans `name` once. A stack holds the open brackets, so that a comparison within parentheses does
+/// not close a template list.
 fn parts_of(name: &str) -> Parts {
     const UNNAMED: [&str; 3] = ["(anonymous namespace)", "{anonymous}", "<unnamed>"];
     let whole = || Parts {
@@ -176,14 +180,14 @@ fn parts_of(name: &str) -> Parts {
                     continue;
                 }
                 '<' | '>' | '-' if is_operator => function.push(c),
-                // `f(int)::{lambda}` lies within `f`; a list in front of nothing more is that of the parameters.
+                // `f(int)::{lambda}` lies within `f`; a list at the end holds the parameters.
                 '(' if function.is_empty() || function.ends_with(' ') => return whole(),
                 '(' | '<' | '[' | '{' => {
                     open.push(c);
                     inside.clear();
                 }
                 ' ' => {
-                    // What stands before a space is a return type.
+                    // The text before a space is a return type.
                     function.clear();
                     arguments.clear();
                     if name[at..].starts_with(['(', '['])
@@ -193,7 +197,7 @@ fn parts_of(name: &str) -> Parts {
                     }
                 }
                 ':' => {
-                    // What is left of `f(int)::{lambda()#1}::operator()` is `f::operator()`.
+                    // `f(int)::{lambda()#1}::operator()` becomes `f::operator()`.
                     if !function.ends_with("::") {
                         function.push(c);
                     }
@@ -212,7 +216,7 @@ fn parts_of(name: &str) -> Parts {
                     ']' => '[',
                     _ => '{',
                 };
-                // A `<` that is still open within was a comparison.
+                // A `<` that is still open inside was a comparison.
                 while open.len() > 1 && open.last() != Some(&wanted) && open.contains(&wanted) {
                     open.pop();
                 }
@@ -298,7 +302,7 @@ mod tests {
                 "",
             ),
             ("kernel<int", "kernel", ""),
-            // Not whole, as tables show symbols.
+            // Truncated, as tables show symbols.
             (
                 "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalILi64ES2_9Collec",
                 "cutlass::device_kernel",

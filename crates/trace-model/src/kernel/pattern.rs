@@ -25,13 +25,13 @@ enum Token {
 }
 
 impl NamePattern {
-    /// `*` is any run of characters and `?` any one; case counts.
+    /// Compiles a glob: `*` matches any run of characters and `?` any single one; case-sensitive.
     pub fn glob(text: &str) -> Self {
         Self::compile(text, '*', '?', false)
     }
 
-    /// SQL's `LIKE`: `%` is any run of characters and `_` any one, ASCII letters match in either
-    /// case, and there is no escape character.
+    /// Compiles an SQL `LIKE` pattern: `%` matches any run of characters and `_` any single one,
+    /// ASCII letters match in either case, and there is no escape character.
     pub fn like(text: &str) -> Self {
         Self::compile(text, '%', '_', true)
     }
@@ -56,23 +56,23 @@ impl NamePattern {
         }
     }
 
-    /// The same pattern for ASCII letters of either case.
+    /// Returns the same pattern for ASCII letters of either case.
     #[must_use]
     pub fn ignoring_case(mut self) -> Self {
         self.ignore_case = true;
         self
     }
 
-    /// Does it match every name?
+    /// Returns `true` if it matches every name.
     pub fn matches_everything(&self) -> bool {
         self.tokens == [Token::Run]
     }
 
-    /// Does the whole of `name` match? Cost: at most the product of the lengths.
+    /// Returns `true` if the whole of `name` matches. Cost: at most the product of the lengths.
     pub fn matches(&self, name: &str) -> bool {
         let mut rest = name.chars();
         let mut at = 0;
-        // Where to resume when a guess for the latest run of characters fails.
+        // Where to resume if a guess for the latest run of characters fails.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
             let before = rest.clone();
@@ -120,13 +120,13 @@ pub(crate) struct Alternatives(Vec<Alternative>);
 
 #[derive(Clone, Debug)]
 enum Alternative {
-    /// `*text*`: most patterns of names, and much cheaper to look for.
+    /// `*text*`: the most frequent pattern of names, and much cheaper to search for.
     Contains(String),
     Glob(NamePattern),
 }
 
 impl Alternatives {
-    /// Parses globs separated by `|`; blanks around them do not matter.
+    /// Parses globs separated by `|`; blanks around them are ignored.
     pub(crate) fn parse(text: &str) -> Self {
         let globs = text.split('|').map(|glob| {
             let glob = glob.trim().to_ascii_lowercase();
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition, without any attempt at speed.
+    /// Implements the definition without any optimization.
     fn slow(pattern: &[char], text: &[char]) -> bool {
         match pattern.split_first() {
             None => text.is_empty(),

@@ -1,4 +1,5 @@
-//! Where device work ran: its device and stream, by the arguments that producers write, else by the name of its track.
+//! Finds device and stream of GPU activities, from the arguments that producers write, else from
+//! the name of the track.
 
 use rustc_hash::FxHashSet;
 
@@ -6,10 +7,10 @@ use crate::ids::ProcessId;
 use crate::table::args::ArgValue;
 use crate::trace::{ArgColumn, Slice, Trace};
 
-/// Keys, without prefix, under which producers write device and stream of device work.
+/// Keys, without prefix, under which producers write device and stream of GPU activities.
 ///
-/// Kineto writes `device` and `stream` as numbers; rocprofv3 `agent` (`Agent 1`), for copies `src_agent` and `dst_agent`
-/// (`Agent-1`), `stream_id` and `queue`.
+/// Kineto writes `device` and `stream` as numbers; rocprofv3 `agent` (`Agent 1`), for memcpys
+/// `src_agent` and `dst_agent` (`Agent-1`), `stream_id` and `queue`.
 pub const PLACE_KEYS: [&str; 7] = [
     "device",
     "agent",
@@ -20,32 +21,32 @@ pub const PLACE_KEYS: [&str; 7] = [
     "src_agent",
 ];
 
-/// Reads device and stream of the device work of one trace.
+/// Reads device and stream of the GPU activities of one trace.
 #[derive(Clone, Debug)]
 pub struct DevicePlaces {
     device: ArgColumn,
     agent: ArgColumn,
     streams: [ArgColumn; 3],
-    /// Where a copy goes to and comes from.
+    /// Destination and source of a memcpy.
     ends: [ArgColumn; 2],
-    /// The agents that run kernels, by process and anywhere.
+    /// Agents that run kernels, by process and in any process.
     computing: FxHashSet<(Option<ProcessId>, i64)>,
-    /// What the names of tracks say, by track.
+    /// Device and stream in the name of each track.
     lanes: Vec<Option<DeviceLane>>,
 }
 
-/// What the name of a device track says, as rocprofv3 calls them.
+/// Device and stream in the name of a device track, in rocprofv3's format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceLane {
-    /// The device, where it is named.
+    /// Device, if the name contains it.
     pub device: Option<i64>,
-    /// The stream, or the queue of the device.
+    /// Stream, or the queue of the device.
     pub stream: i64,
 }
 
 impl DeviceLane {
-    /// `STREAM [2]`, `COMPUTE Agent [1] QUEUE [0] GPU` or `COPY to AGENT [1] THREAD [3] (GPU)`, also with ` #2` behind
-    /// it; nothing for other names.
+    /// Parses `STREAM [2]`, `COMPUTE Agent [1] QUEUE [0] GPU` or `COPY to AGENT [1] THREAD [3]
+    /// (GPU)`, also with a suffix ` #2`; `None` for other names.
     ///
     /// ```
     /// use trace_model::kernel::DeviceLane;
@@ -70,20 +71,21 @@ impl DeviceLane {
     }
 }
 
-/// The whole numbers in brackets.
+/// Returns the whole numbers in brackets.
 fn bracketed(text: &str) -> impl Iterator<Item = i64> {
     let inside = text.split('[').skip(1);
     inside.filter_map(|rest| rest.split_once(']')?.0.parse().ok())
 }
 
-/// The number of `Agent 1`, `Agent-1` or `GPU 0`, and whether it is said to be a CPU.
+/// Returns the number of `Agent 1`, `Agent-1` or `GPU 0`, and whether it is marked as a CPU.
 fn agent_of(text: &str) -> Option<(i64, bool)> {
     let (kind, number) = text.rsplit_once([' ', '-'])?;
     Some((number.parse().ok()?, kind == "CPU"))
 }
 
 impl DevicePlaces {
-    /// Finds the keys in the shapes of `trace`. Cost: a look at each of the `kernels` if copies name agents.
+    /// Finds the keys in the shapes of `trace`. Cost: a look at each of the `kernels` if memcpys
+    /// name agents.
     pub fn new<'t>(trace: &'t Trace, kernels: impl Iterator<Item = Slice<'t>>) -> Self {
         let [device, agent, stream, id, queue, to, from] =
             PLACE_KEYS.map(|key| trace.arg_column(key));
@@ -117,7 +119,7 @@ impl DevicePlaces {
         places
     }
 
-    /// The device that `work` is said to have run on.
+    /// Returns the recorded device of `work`.
     pub fn device(&self, work: Slice<'_>) -> Option<i64> {
         let stated = self.device.int(work);
         stated
@@ -126,13 +128,13 @@ impl DevicePlaces {
             .or_else(|| self.lane(work)?.device)
     }
 
-    /// The stream that `work` is said to have run on.
+    /// Returns the recorded stream of `work`.
     pub fn stream(&self, work: Slice<'_>) -> Option<i64> {
         let stated = self.streams.iter().find_map(|column| column.int(work));
         stated.or_else(|| Some(self.lane(work)?.stream))
     }
 
-    /// What the name of its track says.
+    /// Returns device and stream in the name of its track.
     pub fn lane(&self, work: Slice<'_>) -> Option<DeviceLane> {
         *self.lanes.get(work.track_id().index())?
     }
@@ -144,9 +146,10 @@ impl DevicePlaces {
         }
     }
 
-    /// The GPU that a copy goes to, else the one that it comes from.
+    /// Returns the GPU to which a memcpy goes, else the one from which it comes.
     ///
-    /// Which agent is a GPU is only said if agents are numbered by type; else those are that run kernels.
+    /// Agents are known to be GPUs only if they are numbered by type; else GPUs are the agents that
+    /// run kernels.
     fn copying(&self, copy: Slice<'_>) -> Option<i64> {
         let ends = self.ends.each_ref().map(|end| self.agent(end, copy));
         let process = copy.track().process;

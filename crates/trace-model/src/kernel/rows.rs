@@ -1,10 +1,11 @@
-//! What slices without a category are, by the row that they are on: XLA names its rows and gives no categories.
+//! Classifies slices without a category by their track: XLA names its tracks and writes no
+//! categories.
 
 use crate::kernel::{Activity, NamePattern};
 use crate::table::track::Track;
 use crate::trace::Trace;
 
-/// One row of the table: globs without regard to case, alternatives separated by `|`.
+/// One row of the table: case-insensitive globs, alternatives separated by `|`.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRule {
     /// Name of the process.
@@ -13,7 +14,7 @@ pub struct RowRule {
     pub thread: &'static str,
     /// Name of the slice.
     pub name: &'static str,
-    /// What it is.
+    /// Activity of matching slices.
     pub activity: Activity,
 }
 
@@ -35,10 +36,12 @@ const GPU: &str = "/device:GPU:*|* /device:GPU:*";
 const TPU: &str = "/device:TPU:*|* /device:TPU:*";
 const HOST: &str = "/host:*|* /host:*";
 
-/// The rows of JAX, TensorFlow and PyTorch/XLA (XLA's trace viewer export); the first row that matches counts.
+/// Rules for the tracks of JAX, TensorFlow and PyTorch/XLA (XLA's trace viewer export); the first
+/// match counts.
 ///
-/// A stream of a GPU holds kernels, memcpy and memset. The other rows of a device (`XLA Modules`, `XLA Ops`, `Steps`,
-/// `Framework Name Scope`) repeat their time by module, operator and step. A TPU has no streams: its rows are annotations.
+/// A stream of a GPU holds kernels, memcpys and memsets. The other tracks of a device (`XLA
+/// Modules`, `XLA Ops`, `Steps`, `Framework Name Scope`) repeat their time by module, operator and
+/// step. A TPU has no streams: its tracks are annotations.
 pub const ROW_RULES: &[RowRule] = &[
     rule(GPU, "Stream #*", "Memcpy*", Activity::GpuMemcpy),
     rule(GPU, "Stream #*", "Memset*", Activity::GpuMemset),
@@ -78,19 +81,20 @@ pub const ROW_RULES: &[RowRule] = &[
     rule(HOST, "*", "$*", Activity::PythonFunction),
 ];
 
-/// The rules of one row: those whose process and thread match.
+/// Rules of one track: those whose process and thread match.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RowNames(Vec<(Vec<NamePattern>, Activity)>);
 
 impl RowNames {
-    /// What a slice of this name on the row is.
+    /// Returns the activity of a slice of this name on the track.
     pub(crate) fn activity(&self, name: &str) -> Activity {
         let found = self.0.iter().find(|(n, _)| super::any(n, name));
         found.map_or(Activity::Other, |(_, activity)| *activity)
     }
 }
 
-/// Distinct sets of rules, and for each track the number of its set, if any rule matches it.
+/// Returns the distinct sets of rules, and for each track the index of its set, if any rule matches
+/// it.
 ///
 /// Cost: one look at each process, and the patterns once for each thread of those that the rules name.
 pub(crate) fn of_tracks(trace: &Trace) -> (Vec<RowNames>, Vec<Option<usize>>) {
@@ -122,7 +126,7 @@ pub(crate) fn of_tracks(trace: &Trace) -> (Vec<RowNames>, Vec<Option<usize>>) {
     (sets, of)
 }
 
-/// The names of a track's process and thread, empty where there is none.
+/// Returns the names of a track's process and thread, empty if there is none.
 fn row_name<'t>(trace: &'t Trace, track: &Track) -> (&'t str, &'t str) {
     let thread = track.thread.map(|id| trace.thread(id));
     let process = track.process.or_else(|| thread.and_then(|t| t.process));
@@ -134,7 +138,8 @@ fn row_name<'t>(trace: &'t Trace, track: &Track) -> (&'t str, &'t str) {
     )
 }
 
-/// The device and stream that a row of XLA names: `/device:GPU:1` and `Stream #13(Compute)`.
+/// Returns the device and stream that an XLA track names: `/device:GPU:1` and `Stream
+/// #13(Compute)`.
 pub(crate) fn place(trace: &Trace, track: &Track) -> Option<(i64, i64)> {
     let (process, thread) = row_name(trace, track);
     let number = |text: &str| {

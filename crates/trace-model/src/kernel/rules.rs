@@ -1,5 +1,5 @@
-//! The table of rules for kernels: what is communication, and what a kernel computes. The built-in one is the file
-//! `rules/kernels.rules`; a caller's own has the same format and goes before it.
+//! Rules for kernels: communication and classes. The built-in table is the file
+//! `rules/kernels.rules`; a caller's own table has the same format and precedes it.
 
 use std::sync::LazyLock;
 
@@ -14,13 +14,13 @@ use super::pattern::Alternatives;
 #[error("line {line}: {what}")]
 #[non_exhaustive]
 pub struct RuleError {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// What is wrong, and what was expected.
+    /// Description of the error, and what was expected.
     pub what: String,
 }
 
-/// A parsed table. Of each kind of row the first that matches counts.
+/// A parsed table. For each kind of row the first match counts.
 #[derive(Clone, Debug, Default)]
 pub struct KernelRules {
     communication: Vec<(Alternatives, Option<OpSource>)>,
@@ -28,15 +28,16 @@ pub struct KernelRules {
     kernels: Vec<(Alternatives, KernelClass)>,
     /// Names that give a class only if the operators around the launch give none.
     fallbacks: Vec<(Alternatives, KernelClass)>,
-    /// Operators whose kernels of unknown name communicate; `None` for those that sound like it and do not.
+    /// Operators whose kernels of unknown name communicate; `None` for those that resemble them but
+    /// do not communicate.
     exchanges: Vec<(Alternatives, Option<OpSource>)>,
-    /// With `true` if the names of the kernels do not matter.
+    /// Operators and the class of their kernels; `true` if the names of the kernels do not matter.
     operators: Vec<(Alternatives, KernelClass, bool)>,
-    /// What is a class within such a context, and what it becomes.
+    /// Contexts, the class that each changes, and the resulting class.
     contexts: Vec<(Alternatives, KernelClass, KernelClass)>,
 }
 
-/// Where the operation of a communication kernel comes from.
+/// Source of the operation of a communication kernel.
 #[derive(Clone, Copy, Debug)]
 struct OpSource {
     op: Option<CollectiveOp>,
@@ -44,7 +45,7 @@ struct OpSource {
 }
 
 static BUILTIN: LazyLock<KernelRules> = LazyLock::new(|| {
-    // A test parses the file; without it nothing would have a class.
+    // A test parses the file; if parsing failed, all classes would be missing.
     KernelRules::parse(include_str!("../../rules/kernels.rules")).unwrap_or_default()
 });
 
@@ -54,11 +55,12 @@ impl KernelRules {
         &BUILTIN
     }
 
-    /// Parses a table: one row a line, `#` begins a comment. Patterns are globs without regard to case, alternatives
-    /// separated by ` | `.
+    /// Parses a table: one row per line, `#` begins a comment. Patterns are case-insensitive globs,
+    /// alternatives separated by ` | `.
     ///
     /// # Errors
-    /// [`RuleError`] names the line with an unknown kind of row, an unknown class or no pattern.
+    /// Returns a [`RuleError`] with the line of an unknown kind of row, an unknown class or a
+    /// missing pattern.
     ///
     /// ```
     /// use trace_model::kernel::{KernelClass, KernelRules, Vocabulary};
@@ -149,12 +151,13 @@ impl KernelRules {
         }
     }
 
-    /// What the kernel `name` computes.
+    /// Returns the class of the kernel `name`.
     pub(super) fn class(&self, name: &KernelName<'_>) -> Option<KernelClass> {
         self.first(&self.kernels, name)
     }
 
-    /// What the kernel `name` computes if nothing around its launch says more.
+    /// Returns the class of the kernel `name` that applies if the slices around its launch give
+    /// none.
     pub(super) fn fallback(&self, name: &KernelName<'_>) -> Option<KernelClass> {
         self.first(&self.fallbacks, name)
     }
@@ -183,19 +186,21 @@ impl KernelRules {
         self.wrappers.iter().any(|p| p.matches(&function))
     }
 
-    /// What the kernels of the operator `name`, in lower case, are, and `true` if their own names do not matter.
+    /// Returns the class of the kernels of the operator `name`, in lower case, and `true` if their
+    /// own names do not matter.
     pub(super) fn operator(&self, name: &str) -> Option<(KernelClass, bool)> {
         let (_, class, decides) = self.operators.iter().find(|(p, _, _)| p.matches(name))?;
         Some((*class, *decides))
     }
 
-    /// What kernels of unknown name communicate that the operator `name`, in lower case, launches; as
-    /// [`KernelRules::communication`].
+    /// Returns the communication of kernels of unknown name that the operator `name`, in lower
+    /// case, launches; see [`KernelRules::communication`].
     pub(super) fn exchange(&self, name: &str) -> Option<Option<Communication>> {
         first_communication(&self.exchanges, name)
     }
 
-    /// The classes that a context called `name`, in lower case, changes, with what they become.
+    /// Returns the classes that a context named `name`, in lower case, changes, with the resulting
+    /// classes.
     pub(super) fn context(&self, name: &str) -> impl Iterator<Item = (KernelClass, KernelClass)> {
         let rows = self
             .contexts
@@ -204,12 +209,13 @@ impl KernelRules {
         rows.map(|(_, class, becomes)| (*class, *becomes))
     }
 
-    /// The classes that some context changes.
+    /// Returns the classes that some context changes.
     pub(super) fn changed_by_context(&self) -> impl Iterator<Item = KernelClass> {
         self.contexts.iter().map(|(_, class, _)| *class)
     }
 
-    /// What the function `name` communicates; the outer `None` if no row matches, the inner if it is none.
+    /// Returns the communication of the function `name`; the outer `None` if no row matches, the
+    /// inner if it does not communicate.
     pub(super) fn communication(&self, name: &KernelName<'_>) -> Option<Option<Communication>> {
         let function = name.function.to_ascii_lowercase();
         first_communication(&self.communication, &function)
@@ -227,7 +233,8 @@ fn first_communication(
     }))
 }
 
-/// Template arguments without CUTLASS' names of number types, which would look like a matrix product.
+/// Removes CUTLASS' names of number types from template arguments, as they would look like a matrix
+/// product.
 fn without_types(arguments: &str) -> String {
     let mut pieces = arguments.split("cutlass::");
     let mut kept = pieces.next().unwrap_or("").to_owned();
@@ -245,7 +252,8 @@ fn without_types(arguments: &str) -> String {
     kept
 }
 
-/// `OPERATION` or `OPERATION/LIBRARY`; the operation `any` is read from the name, `none` is no communication.
+/// Parses `OPERATION` or `OPERATION/LIBRARY`; the operation `any` is taken from the name, `none`
+/// means no communication.
 fn communication_of(value: &str) -> Result<Option<OpSource>, String> {
     let (op, library) = value.split_once('/').unwrap_or((value, "other"));
     let library = CommLibrary::from_name(library).ok_or_else(|| {

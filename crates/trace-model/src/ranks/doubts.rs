@@ -1,4 +1,4 @@
-//! What speaks against several files being the ranks of one job.
+//! Contradictions between files that should be the ranks of one job.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::fmt;
 use super::{RankName, Recording};
 use crate::ids::Rank;
 
-/// A contradiction between what files state of their job, or when they were recorded.
+/// A contradiction between the statements of files about their job, or between their recording
+/// times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RankDoubt {
@@ -14,12 +15,12 @@ pub enum RankDoubt {
     NotInWorld {
         /// The file.
         file: String,
-        /// The rank it states.
+        /// The stated rank.
         rank: Rank,
-        /// The number of ranks it states.
+        /// The stated number of ranks.
         world_size: u32,
     },
-    /// The name of a file spells a rank that the job does not have, so it is not taken for one.
+    /// The name of a file contains a rank that the job does not have, which is ignored.
     NameNotInWorld {
         /// The file.
         file: String,
@@ -28,11 +29,11 @@ pub enum RankDoubt {
         /// The number of ranks of the job.
         world_size: u32,
     },
-    /// The name of a file spells another rank than the file states, which counts.
+    /// The name of a file contains another rank than the file states; the stated one counts.
     NameDisagrees {
         /// The file.
         file: String,
-        /// The rank it states.
+        /// The stated rank.
         stated: Rank,
         /// The number in its name.
         named: Rank,
@@ -48,18 +49,18 @@ pub enum RankDoubt {
         earlier: String,
         /// The recording that starts last.
         later: String,
-        /// From the end of the one to the start of the other.
+        /// Time from the end of the former to the start of the latter.
         gap_ns: i64,
     },
 }
 
-/// Clocks of hosts that differ by more are not synchronised, so a longer gap is remarkable.
+/// Minimum gap to report: clocks of hosts that differ by more are not synchronized.
 const REMARKABLE_GAP_NS: i64 = 10_000_000_000;
 
-/// No clock of a host that serves is wrong by so much: the recordings are of different sessions.
+/// Minimum gap that indicates different sessions: no clock of a serving host is wrong by as much.
 const OTHER_SESSION_NS: i64 = 600_000_000_000;
 
-/// Times before are not since 1970, but since a start of the host: 2001-09-09.
+/// Earlier times do not count from 1970, but from the start of a host: 2001-09-09.
 const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
 
 impl RankDoubt {
@@ -74,7 +75,7 @@ impl RankDoubt {
         }
     }
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotInWorld { .. } | Self::NameNotInWorld { .. } => "rank_not_in_world",
@@ -133,7 +134,7 @@ impl fmt::Display for RankDoubt {
     }
 }
 
-/// Returns the contradictions between `files`, whose names spell the ranks `named`.
+/// Returns the contradictions between `files`, whose names contain the ranks `named`.
 pub(super) fn of(files: &[Recording<'_>], named: &[Option<Rank>]) -> Vec<RankDoubt> {
     let mut doubts = Vec::new();
     let mut sizes: BTreeMap<u32, &str> = BTreeMap::new();
@@ -175,7 +176,8 @@ pub(super) fn of(files: &[Recording<'_>], named: &[Option<Rank>]) -> Vec<RankDou
     doubts
 }
 
-/// Returns what speaks against the name of a file: a number after `rank` that is not the rank it states.
+/// Returns the contradiction in the name of a file, if any: a number after `rank` that is not the
+/// stated rank.
 pub fn misnamed(file: &Recording<'_>) -> Option<RankDoubt> {
     let stated = file.stated?;
     let name = file.name.rsplit(['/', '\\']).next().unwrap_or(file.name);
@@ -187,7 +189,7 @@ pub fn misnamed(file: &Recording<'_>) -> Option<RankDoubt> {
     })
 }
 
-/// The largest gap between recordings whose clocks count since 1970.
+/// Returns the largest gap between recordings whose clocks count since 1970.
 fn apart(files: &[Recording<'_>]) -> Option<RankDoubt> {
     let times = files.iter().filter_map(|file| {
         let (start, end) = (file.start_ns?, file.end_ns?);
@@ -249,7 +251,7 @@ mod tests {
         let refused = ["refused", "recordings_apart"];
         assert_eq!(codes(&with(1, 8, DAY + 3600 * s)), refused);
         assert_eq!(codes(&with(1, 8, DAY - 3600 * s)), refused);
-        // Clocks that count since the start of their hosts are not compared.
+        // Clocks that count from the start of their hosts are not compared.
         assert!(codes(&with(1, 8, 3600 * s)).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Ranks that the names of files and folders spell.
+//! Parses ranks in the names of files and folders.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,15 @@ use crate::ids::Rank;
 /// Data, pipeline, tensor and expert parallel rank.
 pub(super) type Place = [u32; 4];
 
-/// The ranks that the name of a file and those of its folders spell.
+/// Ranks in the name of a file and in those of its folders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RankName {
     rank: Option<u32>,
     worker: Option<u32>,
-    /// After `r` as the first word. Runs and models are called so, too (`r1`), so that all others win.
+    /// Number after `r` as the first word. Runs and models are named like this too (`r1`), so that
+    /// all others take precedence.
     r: Option<u32>,
-    /// After a word that says less still: `r` further on (`deepseek-r1`), or `local_rank`.
+    /// Number after a weaker word: `r` further on (`deepseek-r1`), or `local_rank`.
     weak: Option<u32>,
     dp: Option<u32>,
     pp: Option<u32>,
@@ -22,16 +23,18 @@ pub struct RankName {
     ep: Option<u32>,
 }
 
-/// The parts of a path, the file's name last. A member of an archive follows the archive's name.
+/// Returns the parts of a path, the file's name last. A member of an archive follows the archive's
+/// name.
 fn parts(path: &str) -> Vec<&str> {
     let parts = path.split(['/', '\\', '!']);
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// The names of the files at `paths`, in their order.
+/// Returns the names of the files at `paths`, in their order.
 ///
-/// A folder counts where the name of the file spells no rank, the innermost first. Of several files, folders that all
-/// of them share distinguish nothing and count only if they are called after `rank`: `r7` may be the seventh run.
+/// Folders count if the name of the file contains no rank, innermost first. With several files,
+/// folders that all of them share distinguish nothing and count only after the word `rank`: `r7`
+/// may be the seventh run.
 pub(super) fn of_paths(paths: &[&str]) -> Vec<RankName> {
     let all: Vec<Vec<&str>> = paths.iter().map(|path| parts(path)).collect();
     let folders = |parts: &[&str]| parts.len().saturating_sub(1);
@@ -67,7 +70,7 @@ pub(super) fn of_paths(paths: &[&str]) -> Vec<RankName> {
         name
     };
     let mut names: Vec<RankName> = all.iter().map(of).collect();
-    // What says little says which rank it is only where it tells all files apart.
+    // A weak number is a rank only if such numbers distinguish all files.
     let weak: Option<BTreeSet<u32>> = names.iter().map(RankName::only_weak).collect();
     let tells_apart = weak.is_some_and(|weak| weak.len() == names.len());
     for name in &mut names {
@@ -80,14 +83,14 @@ pub(super) fn of_paths(paths: &[&str]) -> Vec<RankName> {
 }
 
 impl RankName {
-    /// The weak number, if the name has no other.
+    /// Returns the weak number, if the name has no other.
     fn only_weak(&self) -> Option<u32> {
         let others = [self.rank, self.worker, self.r, self.dp, self.pp, self.tp];
         let has_others = others.iter().any(Option::is_some) || self.ep.is_some();
         self.weak.filter(|_| !has_others)
     }
 
-    /// This name, with what that of the folder around it adds.
+    /// Returns this name, with the additions of the surrounding folder's name.
     fn or(self, outer: Self) -> Self {
         if self.rank.is_some() || self.worker.is_some() {
             return self;
@@ -111,8 +114,8 @@ impl RankName {
         }
     }
 
-    /// Reads one part of a path. In `whole_words` alone nothing but a separator may be next to a word and its number, so
-    /// that folders of random names spell nothing.
+    /// Parses one part of a path. With `whole_words`, only separators may be next to a word and its
+    /// number, so that folders of random names yield nothing.
     fn read(name: &str, whole_words: bool) -> Self {
         let lower = name.to_ascii_lowercase();
         let bytes = lower.as_bytes();
@@ -133,7 +136,7 @@ impl RankName {
             let is_first = std::mem::take(&mut is_first);
             let number = number_after(bytes, end, whole_words);
             let Some(number) = number.filter(|_| !(is_inside && whole_words)) else {
-                // `tp_rank_3`: the word before says which rank.
+                // `tp_rank_3`: the word before determines the kind of rank.
                 scope = Some(word).filter(|w| matches!(*w, "dp" | "pp" | "tp" | "ep" | "local"));
                 continue;
             };
@@ -159,7 +162,7 @@ impl RankName {
         found
     }
 
-    /// Reads a name without folders.
+    /// Parses a name without folders.
     ///
     /// ```
     /// use trace_model::ranks::RankName;
@@ -180,13 +183,14 @@ impl RankName {
         self.rank.or(self.worker).or(first)
     }
 
-    /// Returns the number behind the word rank alone: not that of a worker, which may count within a host.
+    /// Returns the number after the word `rank` alone: not that of a worker, which may count within
+    /// a host.
     #[must_use]
     pub fn rank(&self) -> Option<u32> {
         self.rank
     }
 
-    /// Returns the places in each kind of parallelism that the name spells.
+    /// Returns the rank in each kind of parallelism in the name.
     #[must_use]
     pub fn places(&self) -> Vec<(&'static str, u32)> {
         [
@@ -200,12 +204,12 @@ impl RankName {
         .collect()
     }
 
-    /// Returns `true` if the name spells the rank of the whole job.
+    /// Returns `true` if the name contains the rank of the whole job.
     pub(super) fn is_of_job(&self) -> bool {
         self.rank.is_some()
     }
 
-    /// The rank that a name spells by itself.
+    /// Returns the rank that a name gives by itself.
     pub(super) fn single(&self) -> Option<Rank> {
         let one = |places: &[Option<u32>]| {
             let mut known = places.iter().flatten().filter(|number| **number > 0);
@@ -225,7 +229,8 @@ impl RankName {
         }
     }
 
-    /// The data, pipeline, tensor and expert parallel ranks, if the name gives one of the first three.
+    /// Returns the data, pipeline, tensor and expert parallel ranks, if the name gives one of the
+    /// first three.
     pub(super) fn place(&self) -> Option<Place> {
         let places = [self.dp, self.pp, self.tp];
         let is_any = self.worker.is_none() && places.iter().any(Option::is_some);
@@ -233,7 +238,7 @@ impl RankName {
     }
 }
 
-/// The length of the word at the start of `name`: `myRank` is two.
+/// Returns the length of the word at the start of `name`: 2 for `myRank`.
 fn word_length(name: &[u8]) -> usize {
     let is_end = |pair: &[u8]| {
         let starts_another = pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
@@ -251,7 +256,8 @@ fn is_in_word(bytes: &[u8], at: usize) -> bool {
     next.is_some_and(|b| b.is_ascii_alphabetic())
 }
 
-/// The number behind a word: at once, or after one separator or bracket, and no part of a longer word or decimal.
+/// Returns the number after a word: directly, or after one separator or bracket, and not part of a
+/// longer word or decimal.
 fn number_after(bytes: &[u8], at: usize, whole_words: bool) -> Option<u32> {
     let separators = bytes.get(at..)?.iter().take(2);
     let skipped = separators.take_while(|b| b"_-=[(: #".contains(b)).count();
@@ -265,7 +271,7 @@ fn number_after(bytes: &[u8], at: usize, whole_words: bool) -> Option<u32> {
     text.parse().ok().filter(|_| count < 7)
 }
 
-/// The rank that the name of one file, else that of a folder around it, spells.
+/// Returns the rank in the name of a file, else in that of a folder around it.
 pub(crate) fn in_name(path: &str) -> Option<Rank> {
     of_paths(&[path]).first()?.single()
 }
@@ -289,7 +295,7 @@ mod tests {
             ("r0-iter200.json", Some(0)),
             ("r3.json", Some(3)),
             ("r3_bs8.json", Some(3)),
-            // A model, or a run, as likely as a rank.
+            // As likely a model or a run as a rank.
             ("run_r3_bs8.json", None),
             ("deepseek-r1.json", None),
             ("deepseek-r1-TP-0.json", Some(0)),
@@ -345,7 +351,7 @@ mod tests {
         assert_eq!(singles(&["x/r7/t.json", "x/r8/t.json"]), some([7, 8]));
         assert_eq!(singles(&["rank3/a.json", "rank3/b.json"]), some([3, 3]));
         assert_eq!(singles(&["r1/tp0.json", "r2/tp0.json"]), some([0, 0]));
-        // What says little counts where it tells the files apart.
+        // Weak numbers count if they distinguish the files.
         for prefix in ["run_r", "deepseek-r1_run_r", "local_rank_"] {
             let [a, b] = [2, 10].map(|n| format!("{prefix}{n}.json"));
             assert_eq!(singles(&[&a, &b]), some([2, 10]));

@@ -1,8 +1,8 @@
-//! Arguments by shape.
+//! Arguments, stored by shape.
 //!
-//! A trace has a handful of distinct *shapes* (ordered lists of key and kind) over hundreds of
-//! thousands of slices. A shape is stored once; a slice keeps the shape's number and where its
-//! bare 8-byte values start. That is lossless and costs 8 bytes a value.
+//! A trace has a few distinct *shapes* (ordered lists of key and kind) for hundreds of thousands of
+//! slices. A shape is stored once; a slice stores the index of its shape and the position of its
+//! 8-byte values. This is lossless and costs 8 bytes per value.
 
 use std::hash::BuildHasher;
 
@@ -12,7 +12,7 @@ use rustc_hash::FxBuildHasher;
 use crate::ids::StrId;
 use crate::intern::StringTable;
 
-/// How a value word is to be read.
+/// Interpretation of a value word.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ArgKind {
@@ -53,8 +53,8 @@ pub enum ArgValue<'a> {
 }
 
 impl<'a> ArgValue<'a> {
-    /// The value as a signed integer: integers in range, integral reals, and texts that are one
-    /// decimal number (Kineto writes some ids as text).
+    /// Returns the value as a signed integer: integers in range, integral reals, and texts that are
+    /// one decimal number (Kineto writes some ids as text).
     pub fn as_i64(self) -> Option<i64> {
         match self {
             Self::Int(n) => Some(n),
@@ -69,7 +69,7 @@ impl<'a> ArgValue<'a> {
         }
     }
 
-    /// The value as binary64: any number, or a text that is one.
+    /// Returns the value as binary64: any number, or a text that is a number.
     pub fn as_f64(self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "the caller asks for binary64")]
         match self {
@@ -81,7 +81,7 @@ impl<'a> ArgValue<'a> {
         }
     }
 
-    /// The text, for `Str` and `Json`.
+    /// Returns the text, for `Str` and `Json`.
     pub fn as_str(self) -> Option<&'a str> {
         match self {
             Self::Str(s) | Self::Json(s) => Some(s),
@@ -90,19 +90,19 @@ impl<'a> ArgValue<'a> {
     }
 }
 
-/// One argument before it is stored: texts are ids of the batch's string table.
+/// An argument before it is stored: texts are ids of the batch's string table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arg {
     /// Full key with its prefix, for example `args.stream` or `debug.corr_id`.
     pub key: StrId,
-    /// How to read `word`.
+    /// Interpretation of `word`.
     pub kind: ArgKind,
-    /// The value: integer or binary64 bits, 0 or 1, or the index of a [`StrId`].
+    /// Value: integer or binary64 bits, 0 or 1, or the index of a [`StrId`].
     pub word: u64,
 }
 
 impl Arg {
-    /// A signed integer.
+    /// Creates a signed integer.
     pub fn int(key: StrId, value: i64) -> Self {
         Self {
             key,
@@ -111,7 +111,7 @@ impl Arg {
         }
     }
 
-    /// An unsigned integer.
+    /// Creates an unsigned integer.
     pub fn uint(key: StrId, value: u64) -> Self {
         Self {
             key,
@@ -120,7 +120,7 @@ impl Arg {
         }
     }
 
-    /// A binary64 number.
+    /// Creates a binary64 number.
     pub fn real(key: StrId, value: f64) -> Self {
         Self {
             key,
@@ -129,7 +129,7 @@ impl Arg {
         }
     }
 
-    /// A truth value.
+    /// Creates a truth value.
     pub fn bool(key: StrId, value: bool) -> Self {
         Self {
             key,
@@ -138,7 +138,7 @@ impl Arg {
         }
     }
 
-    /// A text.
+    /// Creates a text.
     pub fn text(key: StrId, value: StrId) -> Self {
         Self {
             key,
@@ -147,7 +147,7 @@ impl Arg {
         }
     }
 
-    /// Raw JSON of an array or object.
+    /// Creates raw JSON of an array or object.
     pub fn json(key: StrId, value: StrId) -> Self {
         Self {
             key,
@@ -156,7 +156,7 @@ impl Arg {
         }
     }
 
-    /// An address.
+    /// Creates an address.
     pub fn pointer(key: StrId, value: u64) -> Self {
         Self {
             key,
@@ -166,16 +166,16 @@ impl Arg {
     }
 }
 
-/// The number of a shape; [`ArgShapeId::NONE`] has no arguments.
+/// Index of a shape; [`ArgShapeId::NONE`] has no arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ArgShapeId(pub(crate) u16);
 
 impl ArgShapeId {
-    /// No arguments at all.
+    /// No arguments.
     pub const NONE: Self = Self(u16::MAX);
 }
 
-/// Where a slice's arguments are.
+/// Location of a slice's arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArgsRef {
     pub(crate) shape: ArgShapeId,
@@ -189,7 +189,7 @@ impl ArgsRef {
         offset: 0,
     };
 
-    /// Are there none?
+    /// Returns `true` if there are no arguments.
     pub fn is_none(self) -> bool {
         self.shape == ArgShapeId::NONE
     }
@@ -197,22 +197,22 @@ impl ArgsRef {
 
 pub(crate) type Shape = Box<[(StrId, ArgKind)]>;
 
-/// Value words and the shapes that explain them.
+/// Value words and their shapes.
 #[derive(Clone, Debug, Default)]
 pub struct ArgStore {
     pub(crate) words: Vec<u64>,
     pub(crate) shapes: Vec<Shape>,
     index: HashTable<u16>,
     scratch: Vec<(StrId, ArgKind)>,
-    /// Which words are string ids, so that another store can adopt them.
+    /// Indices of the words that are string ids, so that another store can adopt them.
     text_words: Vec<u32>,
-    /// Argument lists refused because shapes or words ran out.
+    /// Number of argument lists refused because shapes or words ran out.
     pub(crate) refused: u64,
 }
 
 impl ArgStore {
-    /// Stores one list. An empty list costs nothing. Lists that do not fit any more (65,535 shapes
-    /// or 2^32 words) are refused: the caller gets `None` and can store a single text instead.
+    /// Stores a list. An empty list costs nothing. Lists that exceed the limits (65,535 shapes or
+    /// 2^32 words) are refused: the caller gets `None` and can store a single text instead.
     pub fn push(&mut self, args: &[Arg]) -> Option<ArgsRef> {
         if args.is_empty() {
             return Some(ArgsRef::NONE);
@@ -241,7 +241,7 @@ impl ArgStore {
         self.words.push(arg.word);
     }
 
-    /// Stores the single text that stands for a refused list; its shape may use the last number.
+    /// Stores the single text that replaces a refused list; its shape may use the last index.
     pub(crate) fn push_reserved(&mut self, arg: Arg) -> Option<ArgsRef> {
         let shape = self.shape_id_below(&[(arg.key, arg.kind)], u16::MAX)?;
         let offset = u32::try_from(self.words.len()).ok()?;
@@ -249,7 +249,7 @@ impl ArgStore {
         Some(ArgsRef { shape, offset })
     }
 
-    /// Takes over the lists of a later part whose string `i` is called `strings[i]` here.
+    /// Takes over the lists of a later part whose string `i` is `strings[i]` here.
     pub(crate) fn adopt(&mut self, part: &mut Self, strings: &[StrId]) -> Adopted {
         for &at in &part.text_words {
             let word = &mut part.words[at as usize];
@@ -314,7 +314,7 @@ impl ArgStore {
             .unwrap_or(&[])
     }
 
-    /// The arguments at `at` in the order the producer wrote them.
+    /// Returns the arguments at `at` in the order of the producer.
     pub fn list(&self, at: ArgsRef) -> impl ExactSizeIterator<Item = Arg> + '_ {
         self.shape(at.shape)
             .iter()
@@ -322,12 +322,12 @@ impl ArgStore {
             .map(|(&(key, kind), &word)| Arg { key, kind, word })
     }
 
-    /// How many distinct shapes there are.
+    /// Returns the number of distinct shapes.
     pub fn shape_count(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Memory held, in bytes.
+    /// Returns the memory used, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.words.capacity() * 8
             + self
@@ -356,7 +356,7 @@ impl ArgStore {
     }
 }
 
-/// Where the lists of an adopted part went.
+/// New locations of the lists of an adopted part.
 pub(crate) struct Adopted {
     shapes: Vec<ArgShapeId>,
     base: u32,
@@ -374,7 +374,7 @@ impl Adopted {
     }
 }
 
-/// A key without the prefix its format gives it: `args.stream` and `debug.stream` are `stream`.
+/// Returns a key without its format's prefix: `stream` for `args.stream` and `debug.stream`.
 pub fn bare_key(key: &str) -> &str {
     key.strip_prefix("args.")
         .or_else(|| key.strip_prefix("debug."))

@@ -14,26 +14,26 @@ pub struct CounterTable {
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterSample {
-    /// When.
+    /// Time.
     pub ts: Timestamp,
-    /// Which counter.
+    /// Track of the counter.
     pub track: TrackId,
     /// The value, in the counter's unit.
     pub value: f64,
 }
 
 impl CounterTable {
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         self.ts.len()
     }
 
-    /// Are there none?
+    /// Returns `true` if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.ts.is_empty()
     }
 
-    /// All samples in ascending time.
+    /// Returns all samples in ascending time.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = CounterSample> + '_ {
         self.ts
             .iter()

@@ -1,8 +1,8 @@
-//! Arrows between slices.
+//! Flow arrows between slices.
 
 use crate::ids::{SliceId, StrId};
 
-/// An arrow from the slice where work was caused to the slice where it was done.
+/// A flow arrow from the slice that caused work to the slice that performed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Tail.

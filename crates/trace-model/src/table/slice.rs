@@ -8,19 +8,20 @@ use crate::table::args::ArgShapeId;
 pub struct CategoryId(pub(crate) u16);
 
 impl CategoryId {
-    /// No category, which is not the same as an empty one.
+    /// No category, which differs from an empty one.
     pub const NONE: Self = Self(u16::MAX);
 
-    /// Its place in the dictionary; `None` for no category.
+    /// Returns the index in the dictionary; `None` for no category.
     pub fn index(self) -> Option<usize> {
         (self != Self::NONE).then_some(usize::from(self.0))
     }
 }
 
-/// Marks a slice that was never closed in the duration column.
+/// Duration value of a slice that was never closed.
 pub(crate) const OPEN: i64 = -1;
 
-/// The columns: 36 bytes a slice, and 4 more for the index by track that [`crate::Trace`] keeps.
+/// Columns of slices: 36 bytes per slice, and 4 more for the index by track that [`crate::Trace`]
+/// keeps.
 ///
 /// | column | bytes |
 /// |---|---|

@@ -8,18 +8,18 @@ use crate::units::Unit;
 pub struct Process {
     /// The number as written.
     pub pid: Pid,
-    /// Name from metadata, or the text that stood in place of the number.
+    /// Name from metadata, or the text written instead of the number.
     pub name: Option<StrId>,
     /// Label, for example `CPU` or `GPU 0`.
     pub labels: Option<StrId>,
-    /// Where viewers show it.
+    /// Sort position in viewers.
     pub sort_index: Option<i64>,
-    /// Was the pid a text, so that the number means nothing?
+    /// `true` if the pid was a text, so that the number is meaningless.
     pub artificial: bool,
 }
 
 impl Process {
-    /// A process of which only the number is known.
+    /// Creates a process of which only the number is known.
     pub fn new(pid: Pid) -> Self {
         Self {
             pid,
@@ -38,18 +38,18 @@ pub struct Thread {
     pub tid: Tid,
     /// The process it belongs to, if known.
     pub process: Option<ProcessId>,
-    /// Name from metadata, or the text that stood in place of the number.
+    /// Name from metadata, or the text written instead of the number.
     pub name: Option<StrId>,
-    /// Where viewers show it.
+    /// Sort position in viewers.
     pub sort_index: Option<i64>,
-    /// Is it the main thread of its process?
+    /// `true` for the main thread of its process.
     pub is_main: bool,
-    /// Was the tid a text, so that the number means nothing?
+    /// `true` if the tid was a text, so that the number is meaningless.
     pub artificial: bool,
 }
 
 impl Thread {
-    /// A thread of which only number and process are known.
+    /// Creates a thread of which only number and process are known.
     pub fn new(tid: Tid, process: Option<ProcessId>) -> Self {
         Self {
             tid,
@@ -62,7 +62,7 @@ impl Thread {
     }
 }
 
-/// What a track holds. The names of [`TrackKind::type_name`] are those of Perfetto's tables.
+/// Content of a track. The names of [`TrackKind::type_name`] are those of Perfetto's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TrackKind {
@@ -84,11 +84,11 @@ pub enum TrackKind {
     ProcessChild,
     /// A track that belongs to no process (protobuf).
     Global,
-    /// As [`TrackKind::ThreadChild`], never merged with siblings of the same name.
+    /// Like [`TrackKind::ThreadChild`], but never merged with siblings of the same name.
     ThreadChildUnmerged,
-    /// As [`TrackKind::ProcessChild`], never merged with siblings of the same name.
+    /// Like [`TrackKind::ProcessChild`], but never merged with siblings of the same name.
     ProcessChildUnmerged,
-    /// As [`TrackKind::Global`], never merged with siblings of the same name.
+    /// Like [`TrackKind::Global`], but never merged with siblings of the same name.
     GlobalUnmerged,
     /// Counter of a process (JSON).
     JsonCounter,
@@ -105,7 +105,7 @@ pub enum TrackKind {
 }
 
 impl TrackKind {
-    /// Perfetto's name of the kind.
+    /// Returns Perfetto's name of the kind.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Thread => "thread_execution",
@@ -129,7 +129,7 @@ impl TrackKind {
         }
     }
 
-    /// Does the track hold counter samples instead of slices?
+    /// Returns `true` if the track holds counter samples instead of slices.
     pub fn is_counter(self) -> bool {
         matches!(
             self,
@@ -142,7 +142,7 @@ impl TrackKind {
         )
     }
 
-    /// Do viewers fold tracks of the same name and owner onto shared lanes?
+    /// Returns `true` if viewers fold tracks of the same name and owner onto shared lanes.
     pub fn is_merged(self) -> bool {
         matches!(
             self,
@@ -155,14 +155,14 @@ impl TrackKind {
     }
 }
 
-/// A row of slices that nest, or of counter samples.
+/// A track of nested slices, or of counter samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// What it holds.
+    /// Content.
     pub kind: TrackKind,
     /// Name, if it has one of its own (thread tracks are named by their thread).
     pub name: Option<StrId>,
-    /// The track it hangs under.
+    /// Parent track.
     pub parent: Option<TrackId>,
     /// The process it belongs to.
     pub process: Option<ProcessId>,
@@ -170,16 +170,17 @@ pub struct Track {
     pub thread: Option<ThreadId>,
     /// The producer's 64-bit id (protobuf).
     pub uuid: Option<u64>,
-    /// Unit of a counter, typed where it is a known one.
+    /// Unit of a counter, if it is a known one.
     pub unit: Option<Unit>,
     /// Unit of a counter as the producer wrote it, for example `W`.
     pub unit_name: Option<StrId>,
-    /// It is a display lane already: viewers fold no other track onto it, whatever its kind.
+    /// `true` if the track is a display lane already: viewers fold no other track onto it,
+    /// regardless of its kind.
     pub is_lane: bool,
 }
 
 impl Track {
-    /// A track of `kind` with nothing else known.
+    /// Creates a track of `kind` with nothing else known.
     pub fn new(kind: TrackKind) -> Self {
         Self {
             kind,

@@ -1,12 +1,13 @@
-//! Classes of kernels of inference engines and their libraries, by what the functions compute: vLLM, SGLang, TensorRT-LLM, FlashInfer,
-//! DeepGEMM, DeepEP, FlashMLA, AITER, SageAttention, flash-linear-attention and compiled kernels. Names are those of profiles and of the
-//! functions in the sources of these projects.
+//! Tests the classes of kernels of inference engines and their libraries: vLLM, SGLang,
+//! TensorRT-LLM, FlashInfer, DeepGEMM, DeepEP, FlashMLA, AITER, SageAttention,
+//! flash-linear-attention and compiled kernels. Expected classes follow from what the functions
+//! compute; names come from profiles and from the functions in the sources of these projects.
 
 use std::collections::BTreeMap;
 
 use trace_model::kernel::class_of;
 
-/// One `CLASS NAME` a line.
+/// Test cases: one `CLASS NAME` per line.
 const KERNELS: &str = r#"
 activation _silu_mul_fp8_quant_deep_gemm
 activation void vllm::silu_mul_fp8_quant_deep_gemm_kernel<__nv_bfloat16, __nv_fp8_e4m3, 128, 4>(__nv_bfloat16 const*)

@@ -1,4 +1,4 @@
-//! Behaviour of the crate from outside, one module per subject.
+//! Tests of the public interface, one module per subject.
 // `cfg(test)` is always on here; it tells clippy that helpers may unwrap as tests do.
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Nesting and flow binding on minimal inputs, and against a planted tree.
+//! Tests nesting and flow binding on minimal inputs, and against a planted tree.
 
 use proptest::prelude::*;
 use trace_model::{
@@ -122,8 +122,8 @@ fn arrows(trace: &Trace) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Perfetto's slice tracker looks at the slice around unclosed ones only past its end: what starts exactly there
-/// leaves them open, and what starts a nanosecond later closes them.
+/// Perfetto's slice tracker examines the slice around unclosed ones only past its end: a slice that
+/// starts exactly there leaves them open, and one that starts a nanosecond later closes them.
 #[test]
 fn unclosed_slices_are_cut_past_the_end_of_the_slice_around_them() {
     for (ts, cut, unclosed) in [(100, 0, None), (101, 1, Some(90))] {
@@ -141,7 +141,7 @@ fn unclosed_slices_are_cut_past_the_end_of_the_slice_around_them() {
     }
 }
 
-/// A range of time holds its start and not its end.
+/// A time range includes its start and excludes its end.
 #[test]
 fn slices_starting_in_a_range() {
     let mut t = Timeline::new(1);
@@ -226,8 +226,9 @@ fn old_policy_drops_overlaps_and_counts_them() {
     assert_eq!(trace.diagnostics().count_of(IssueKind::OverlapDropped), 1);
 }
 
-/// Kineto's recorders of one thread have clocks of their own: what ends a little after what is around it is inside it, what
-/// begins a little before the end of another follows it. On a device kernels do overlap.
+/// Kineto's recorders of one thread have clocks of their own: a slice that ends shortly after the
+/// enclosing one is inside it, a slice that begins shortly before the end of another follows it. On
+/// a device, kernels do overlap.
 #[test]
 fn small_overlaps_of_a_host_thread_are_imprecise_clocks() {
     let build = |category: &str, slices: &[(i64, i64, &'static str)], snap_ns| {
@@ -477,7 +478,7 @@ fn negative_times_and_unresolved_lanes_are_dropped_and_counted() {
     assert_eq!(trace.diagnostics().count_of(IssueKind::BadTrack), 1);
 }
 
-/// A forest of properly nested slices with distinct bounds: (start, end, parent).
+/// Generates a forest of properly nested slices with distinct bounds: (start, end, parent).
 fn forest() -> impl Strategy<Value = Vec<(i64, i64, Option<usize>)>> {
     prop::collection::vec(prop::bool::ANY, 1..120).prop_map(|steps| {
         let mut nodes = Vec::new();
@@ -517,7 +518,7 @@ proptest! {
         order.reverse();
         let split = split.index(nodes.len());
 
-        // One batch, and the same in two parts appended.
+        // One batch, and the same events in two parts appended.
         let mut whole = Timeline::new(1);
         let mut parts = Timeline::new(1);
         let mut late = Timeline::new(1);
@@ -561,7 +562,7 @@ proptest! {
                     prop_assert!(p.ts() <= a.ts() && a.end() <= p.end());
                     prop_assert_eq!(p.depth() + 1, a.depth());
                 }
-                // Brute force: two slices of one track are disjoint or one holds the other.
+                // Brute force: two slices of one track are disjoint or one encloses the other.
                 for &b in &ids[i + 1..] {
                     let b = trace.slice(b);
                     prop_assert!(b.ts() >= a.end() || b.end() <= a.end());

@@ -1,4 +1,4 @@
-//! Slices that are not kept, and arguments of ends.
+//! Tests of slices that are not kept, and of arguments of ends.
 
 use trace_model::{
     Arg, ArgValue, ArgsRef, CategoryId, EndData, EndOrder, FinishOptions, FlowPoint, FlowRole,

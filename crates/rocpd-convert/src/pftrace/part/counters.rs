@@ -1,4 +1,4 @@
-//! Counters of a part: bytes on their way and in use, and what hardware counted.
+//! Counters of a part: bytes in transfer and in use, and hardware counters.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::{Key, Part, Span, kind};
 use crate::Result;
 
 impl<W: Write> Part<'_, W> {
-    /// Counters of a record, in room that is to be given back.
+    /// Returns the counters of a record, in a buffer to be given back.
     pub(super) fn counted(
         &mut self,
         process: &Process,
@@ -20,7 +20,7 @@ impl<W: Write> Part<'_, W> {
         Ok(room)
     }
 
-    /// The counters of a dispatch, held from its begin to its end.
+    /// Writes the counters of a dispatch, constant from its begin to its end.
     pub(super) fn counters(&mut self, r: &Dispatch<'_>, span: Span) -> Result<()> {
         if !self.job.options.counters {
             return Ok(());
@@ -35,7 +35,8 @@ impl<W: Write> Part<'_, W> {
         Ok(())
     }
 
-    /// A value of a counter that was sampled while kernels ran; it holds until the next one.
+    /// Writes a value of a counter that was sampled while kernels ran; it is valid until the next
+    /// one.
     pub(in crate::pftrace) fn sampled(
         &mut self,
         process: &Process,
@@ -52,11 +53,11 @@ impl<W: Write> Part<'_, W> {
             .timeline
             .counter(&mut self.writer, &self.places, &key, unit)?;
         self.timeline.hold(counter, value, at, None);
-        // They may be many between two records.
+        // There may be many of them between two records.
         self.timeline.flush(&mut self.writer, at)
     }
 
-    /// The bytes of a copy, on their way from its begin to its end.
+    /// Writes the bytes of a memcpy as in transfer from its begin to its end.
     pub(super) fn copied_bytes(&mut self, r: &Copy<'_>, span: Span) -> Result<()> {
         if self.job.options.counters
             && span.first
@@ -73,7 +74,7 @@ impl<W: Write> Part<'_, W> {
         Ok(())
     }
 
-    /// Bytes in use change when the call ends; frees are matched by address.
+    /// Writes the bytes in use, which change when the call ends; frees are matched by address.
     pub(super) fn allocation(&mut self, r: &Allocation<'_>) -> Result<()> {
         if !self.job.options.counters
             || matches!(r.level, AllocLevel::Scratch | AllocLevel::Virtual)
@@ -114,7 +115,8 @@ impl<W: Write> Part<'_, W> {
             .counter(&mut self.writer, &self.places, key, unit)
     }
 
-    /// The counter of hardware of a process, or of an agent or none of it.
+    /// Returns the hardware counter of a process, or of one of its agents (`Some(None)`: of no known
+    /// agent).
     pub(super) fn pmc(
         &mut self,
         process: &Process,

@@ -1,4 +1,4 @@
-//! What a collective moved: operation, message size, group, and the bandwidth that follows.
+//! Collectives: operation, message size, group, and the resulting bandwidth.
 
 mod reader;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use reader::{COLLECTIVE_KEYS, CollectiveReader, KnownKinds, SHAPE_KEYS};
 
-/// A collective operation, by PyTorch's names for it.
+/// A collective operation, named as in PyTorch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum CollectiveOp {
@@ -31,9 +31,10 @@ pub enum CollectiveOp {
     Send,
     /// From one rank.
     Recv,
-    /// Messages between pairs of ranks, of which the name tells no more: a pipeline as well as an all-to-all.
+    /// Messages between pairs of ranks whose name gives no more detail: a pipeline as well as an
+    /// all-to-all.
     SendRecv,
-    /// Nothing is moved.
+    /// Moves nothing.
     Barrier,
 }
 
@@ -54,7 +55,7 @@ impl CollectiveOp {
         Self::Barrier,
     ];
 
-    /// The operation that a name stands for: the argument `Collective name` (`allreduce`,
+    /// Returns the operation of a name: the argument `Collective name` (`allreduce`,
     /// `_allgather_base`), an annotation (`nccl:all_reduce`), a kernel
     /// (`ncclDevKernel_AllReduce_Sum_bf16_RING_LL`) or a call (`ncclAllReduce`).
     pub fn from_name(name: &str) -> Option<Self> {
@@ -90,7 +91,7 @@ impl CollectiveOp {
             .map(|(_, op)| *op)
     }
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::AllReduce => "all_reduce",
@@ -108,8 +109,8 @@ impl CollectiveOp {
         }
     }
 
-    /// What the algorithm bandwidth is multiplied by for the bandwidth of the busiest link, for `n`
-    /// ranks (definition of nccl-tests). None below two ranks.
+    /// Returns the factor from the algorithm bandwidth to the bandwidth of the busiest link, for
+    /// `n` ranks (definition of nccl-tests). `None` below two ranks.
     pub fn bus_factor(self, n: u32) -> Option<f64> {
         if n < 2 {
             return None;
@@ -122,7 +123,7 @@ impl CollectiveOp {
         })
     }
 
-    /// `true` if as much comes out of it as goes in.
+    /// Returns `true` if output and input have the same size.
     fn keeps_size(self) -> bool {
         matches!(
             self,
@@ -130,12 +131,13 @@ impl CollectiveOp {
         )
     }
 
-    /// The message size by convention, in elements, from those in and out; none if one that it takes is unknown.
+    /// Returns the message size by convention, in elements, from those of input and output; `None`
+    /// if a required one is unknown.
     fn elements(self, input: Option<u64>, output: Option<u64>) -> Option<u64> {
         match self {
             Self::AllGather => output,
             Self::ReduceScatter | Self::Send | Self::Recv => input,
-            // As much goes in as comes out: one of the two says both.
+            // Input and output have the same size: either of the two suffices.
             Self::AllReduce | Self::Broadcast | Self::Reduce | Self::SendRecv => input.max(output),
             Self::AllToAll | Self::Gather | Self::Scatter | Self::Barrier => {
                 Some(input?.max(output?))
@@ -144,7 +146,7 @@ impl CollectiveOp {
     }
 }
 
-/// Bytes of one element of a type that PyTorch names, if it is known.
+/// Returns the bytes of one element of a PyTorch dtype, if known.
 pub fn dtype_bytes(dtype: &str) -> Option<u64> {
     Some(match dtype {
         "Byte" | "Char" | "Bool" | "UInt8" | "Int8" => 1,
@@ -157,19 +159,18 @@ pub fn dtype_bytes(dtype: &str) -> Option<u64> {
     })
 }
 
-/// How the message size of a collective is known.
+/// Source of the message size of a collective.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum SizeSource {
-    /// The arguments of the collective say it.
+    /// The arguments of the collective.
     Metadata,
-    /// From shape and element type of the input of the operator around its launch
-    /// (`Input Dims`, `Input type`).
+    /// Shape and dtype of the input of the operator around its launch (`Input Dims`, `Input type`).
     Operator,
 }
 
 impl SizeSource {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Metadata => "metadata",
@@ -178,8 +179,8 @@ impl SizeSource {
     }
 }
 
-/// What is known of one collective, its place in the sequence apart: equal for all that an engine
-/// launches with one group and one size.
+/// Properties of a collective except its place in the sequence: equal for all collectives that an
+/// engine launches with one group and one size.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -188,35 +189,35 @@ pub struct CollectiveKind {
     pub name: String,
     /// The operation.
     pub op: Option<CollectiveOp>,
-    /// Message size in bytes; none when the size or the element type is unknown. Of an all-to-all whose output is unknown, as
-    /// that of tokens to experts, it is the input.
+    /// Message size in bytes; `None` if the size or the dtype is unknown. For an all-to-all of
+    /// unknown output, such as that of tokens to experts, it is the input.
     pub bytes: Option<u64>,
-    /// How the size is known; none when it is not.
+    /// Source of the size; `None` if the size is unknown.
     pub size_source: Option<SizeSource>,
-    /// Elements that each rank puts in.
+    /// Number of input elements of each rank.
     pub elements_in: Option<u64>,
-    /// Elements that each rank gets out.
+    /// Number of output elements of each rank.
     pub elements_out: Option<u64>,
-    /// Element type, by PyTorch's name for it.
+    /// Dtype, as named in PyTorch.
     pub dtype: Option<String>,
-    /// Ranks in the group.
+    /// Number of ranks in the group.
     pub group_size: Option<u32>,
     /// Name of the process group.
     pub group: Option<String>,
     /// Members of the process group as the producer wrote them: `[0, 1, 2, 3]`.
     pub ranks: Option<String>,
-    /// How the elements that go in are split, as the producer wrote it; `[]` is evenly.
+    /// Split of the input elements, as the producer wrote it; `[]` is an even split.
     pub split_in: Option<String>,
-    /// How the elements that come out are split.
+    /// Split of the output elements.
     pub split_out: Option<String>,
 }
 
-/// One collective. A trace has many and they are of few kinds, which they share: 24 bytes each. The
-/// fields of its kind can be read from it directly.
+/// One collective. A trace has many collectives of few kinds, which they share: 24 bytes each. The
+/// fields of its kind are accessible directly.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Collective {
-    /// What it has in common with others.
+    /// Properties shared with other collectives.
     pub kind: Arc<CollectiveKind>,
     /// Sequence number within the group.
     pub seq: Option<i64>,
@@ -240,15 +241,15 @@ impl From<CollectiveKind> for Collective {
 }
 
 impl Collective {
-    /// A collective of which only the name and the operation are known.
+    /// Creates a collective of which only the name and the operation are known.
     pub fn named(name: &str, op: Option<CollectiveOp>) -> Self {
         CollectiveKind::named(name, op).into()
     }
 }
 
 impl CollectiveKind {
-    /// Sets the number of ranks, and what follows from it: of an all-gather or gather whose input
-    /// alone is known, what comes out.
+    /// Sets the number of ranks, and the values derived from it: for an all-gather or gather of
+    /// which only the input is known, the output.
     pub fn set_group_size(&mut self, ranks: u32) {
         self.group_size = Some(ranks);
         let gathers = matches!(
@@ -265,7 +266,7 @@ impl CollectiveKind {
         }
     }
 
-    /// A kind of which only the name and the operation are known.
+    /// Creates a kind of which only the name and the operation are known.
     pub fn named(name: &str, op: Option<CollectiveOp>) -> Self {
         Self {
             name: name.to_owned(),
@@ -283,26 +284,27 @@ impl CollectiveKind {
         }
     }
 
-    /// Sets the operation where the producer's name stands for none (`coalesced`), and the message size that follows.
+    /// Sets the operation where the producer's name denotes none (`coalesced`), and the resulting
+    /// message size.
     pub(crate) fn set_op(&mut self, op: CollectiveOp) {
         self.op = Some(op);
         self.bytes = self.bytes_of(op.elements(self.elements_in, self.elements_out));
         self.size_source = self.bytes.map(|_| SizeSource::Metadata);
     }
 
-    /// The operation, else what the producer calls it; none if neither is known.
+    /// Returns the operation, else the producer's name; `None` if neither is known.
     pub fn type_name(&self) -> Option<&str> {
         let name = Some(self.name.as_str()).filter(|name| !name.is_empty());
         self.op.map(CollectiveOp::name).or(name)
     }
 
-    /// Bytes of `elements` of its type.
+    /// Returns the bytes of `elements` of its dtype.
     pub fn bytes_of(&self, elements: Option<u64>) -> Option<u64> {
         elements?.checked_mul(dtype_bytes(self.dtype.as_deref()?)?)
     }
 
-    /// Bytes per nanosecond, which is 10⁹ bytes per second: the algorithm bandwidth over
-    /// `duration_ns`. None if the size is unknown or the group has fewer than two ranks.
+    /// Returns the algorithm bandwidth over `duration_ns` in bytes per nanosecond, which is 10⁹
+    /// bytes per second. `None` if the size is unknown or the group has fewer than two ranks.
     pub fn algbw(&self, duration_ns: i64) -> Option<f64> {
         let is_half_known = self.op == Some(CollectiveOp::AllToAll) && self.elements_out.is_none();
         if duration_ns <= 0 || self.group_size? < 2 || is_half_known {
@@ -315,7 +317,7 @@ impl CollectiveKind {
         Some(self.bytes? as f64 / duration_ns as f64)
     }
 
-    /// The bus bandwidth in 10⁹ bytes per second.
+    /// Returns the bus bandwidth in 10⁹ bytes per second.
     pub fn busbw(&self, duration_ns: i64) -> Option<f64> {
         Some(self.algbw(duration_ns)? * self.op?.bus_factor(self.group_size?)?)
     }
@@ -379,7 +381,7 @@ mod tests {
         assert_eq!(c.bytes, Some(1 << 20));
         assert!((c.algbw(100_000).unwrap() - 10.48576).abs() < 1e-12);
         assert!((c.busbw(100_000).unwrap() - 18.350_08).abs() < 1e-12);
-        // Gathering 4 x 1000 halves: the size is what comes out.
+        // Gathering 4 x 1000 halves: the message size is the output.
         let c = collective("_allgather_base", 1000, 4000, 2, 4);
         assert_eq!(c.bytes, Some(8000));
         assert!((c.busbw(1000).unwrap() - 6.0).abs() < 1e-12);

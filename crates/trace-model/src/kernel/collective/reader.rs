@@ -1,5 +1,5 @@
-//! What recorders write beside a collective, read from the arguments of slices; sizes that they leave
-//! out come from the operator around it.
+//! Reads collectives from the arguments of slices; missing sizes come from the surrounding
+//! operator.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::kernel::{TraceIndex, Vocabulary};
 use crate::table::args::ArgValue;
 use crate::trace::{ArgColumn, Slice, Trace};
 
-/// Finds the arguments of collectives in one trace.
+/// Reads the arguments of collectives in one trace.
 #[derive(Clone, Debug)]
 pub struct CollectiveReader {
     name: ArgColumn,
@@ -43,12 +43,12 @@ pub const COLLECTIVE_KEYS: [&str; 10] = [
     "Out split size",
 ];
 
-/// Keys, without prefix, of the operators' arguments that [`CollectiveReader`] takes sizes from where
-/// a collective says none.
+/// Keys, without prefix, of the operator arguments from which [`CollectiveReader`] takes sizes that
+/// a collective does not state.
 pub const SHAPE_KEYS: [&str; 2] = ["Input Dims", "Input type"];
 
 impl CollectiveReader {
-    /// Looks the keys up.
+    /// Looks up the keys.
     pub fn new(trace: &Trace) -> Self {
         let [
             name,
@@ -79,12 +79,12 @@ impl CollectiveReader {
         }
     }
 
-    /// Does `slice` itself carry the arguments of a collective?
+    /// Returns `true` if `slice` itself carries the arguments of a collective.
     pub fn is_annotated(&self, slice: Slice<'_>) -> bool {
         self.name.get(slice).is_some()
     }
 
-    /// The arguments on `slice` itself.
+    /// Returns the collective that the arguments of `slice` itself describe.
     pub fn on(&self, slice: Slice<'_>) -> Option<Collective> {
         self.read(slice, &mut KnownKinds::default())
     }
@@ -109,11 +109,12 @@ impl CollectiveReader {
         Some(Collective { kind, seq })
     }
 
-    /// What is known of the collective that `kernel` is part of: its own arguments, else those of
-    /// the nearest `record_param_comms` that its launch is, lies in, or shares its external id with, else what names
-    /// around the launch or the kernel's own say. The size is then that of the first tensor that the
-    /// nearest operator of the same kind around the launch takes: all-reduces of inference engines and
-    /// of symmetric memory leave no other record of it.
+    /// Returns the collective that `kernel` is part of. Its data come from the kernel's own
+    /// arguments, else from the nearest `record_param_comms` that its launch is, lies in, or shares
+    /// its external id with, else from the names around the launch or of the kernel itself. In the
+    /// last case the size is that of the first tensor input of the nearest operator of the same
+    /// kind around the launch: all-reduces of inference engines and of symmetric memory leave no
+    /// other record of it.
     pub fn of(
         &self,
         index: &TraceIndex<'_>,
@@ -123,7 +124,7 @@ impl CollectiveReader {
         self.find(index, kernel, launch, &mut KnownKinds::default())
     }
 
-    /// As [`CollectiveReader::of`] for many kernels: each kind is made once.
+    /// Returns the same as [`CollectiveReader::of`] for many kernels: each kind is created once.
     pub fn find<'t>(
         &self,
         index: &TraceIndex<'t>,
@@ -132,7 +133,7 @@ impl CollectiveReader {
         known: &mut KnownKinds<'t>,
     ) -> Option<Collective> {
         let with_op = |mut found: Collective| {
-            // `coalesced` names no operation; the kernel may.
+            // `coalesced` denotes no operation; the kernel may.
             let op = || Self::op_of(index, kernel, launch);
             if found.op.is_none()
                 && let Some(op) = op()
@@ -145,7 +146,7 @@ impl CollectiveReader {
             return Some(with_op(own));
         }
         if !self.name.is_empty() {
-            // Where the link is an arrow or an external id, the launch is the operator itself.
+            // If the link is a flow or an external id, the launch is the operator itself.
             let mut around = |s: Slice<'t>| {
                 let mut from_s = std::iter::once(s).chain(s.ancestors());
                 from_s.find_map(|a| self.read(a, known))
@@ -176,8 +177,8 @@ impl CollectiveReader {
         Some(Collective { kind, seq: None })
     }
 
-    /// What the name of `slice` and its own `Input Dims` and `Input type` say of the collective that
-    /// it marks, as `gloo:all_reduce` does; none if the name stands for no operation.
+    /// Returns the collective that `slice` marks, as `gloo:all_reduce` does, from its name and its
+    /// own `Input Dims` and `Input type`; `None` if the name denotes no operation.
     pub fn marked(&self, slice: Slice<'_>) -> Option<Collective> {
         let name = slice.name()?;
         let op = CollectiveOp::from_name(name)?;
@@ -188,7 +189,7 @@ impl CollectiveReader {
         Some(kind.into())
     }
 
-    /// Elements and type of what the nearest operator `op` around `launch` takes.
+    /// Returns elements and dtype of the input of the nearest operator `op` around `launch`.
     fn size_by_operator<'t>(
         &self,
         index: &TraceIndex<'t>,
@@ -201,8 +202,8 @@ impl CollectiveReader {
         around.find_map(|a| self.sizes_on(a, op, vocabulary))
     }
 
-    /// The operation of the communication kernel `kernel`. Kernels that only exchange messages between pairs do what the
-    /// operator of `c10d` around the launch says.
+    /// Returns the operation of the communication kernel `kernel`. For kernels that only exchange
+    /// messages between pairs, it is that of the `c10d` operator around the launch.
     fn op_of(
         index: &TraceIndex<'_>,
         kernel: Slice<'_>,
@@ -222,10 +223,12 @@ impl CollectiveReader {
         around.or(own)
     }
 
-    /// Elements and type of what `slice` takes, if it is an operator `op`. Marks of a backend
-    /// (`nccl:all_to_all`) list the tensors that go in, operators of `c10d` that take one tensor each
-    /// way (`c10d::alltoall_base_`) the one that comes out first; operators of symmetric memory, of
-    /// vLLM and functional collectives what goes in first; all other operators are believed for all-reduces, whose first tensor is the message, and for tokens to and from experts, of which it is what goes in.
+    /// Returns elements and dtype of the input of `slice`, if it is an operator `op`. Annotations
+    /// of a backend (`nccl:all_to_all`) list the input tensors; operators of `c10d` that take one
+    /// tensor each way (`c10d::alltoall_base_`) list the output first; operators of symmetric
+    /// memory, of vLLM and functional collectives list the input first. All other operators count
+    /// only for all-reduces, whose first tensor is the message, and for tokens to and from experts,
+    /// whose first tensor is the input.
     fn sizes_on<'t>(
         &self,
         slice: Slice<'t>,
@@ -274,7 +277,7 @@ impl CollectiveReader {
                 elements_out: Some(out),
             });
         }
-        // These take what goes in first; those of symmetric memory what comes out next.
+        // These operators list the input first; those of symmetric memory list the output next.
         let is_symmetric = name.starts_with("symm_mem::");
         let is_input_first = is_symmetric
             || ["vllm::", "_c10d_functional::"]
@@ -305,7 +308,7 @@ impl CollectiveReader {
     }
 }
 
-/// What an operator says of the size of a collective.
+/// Size of a collective, as stated by an operator.
 struct OperatorSize<'t> {
     op: CollectiveOp,
     dtype: &'t str,
@@ -326,7 +329,7 @@ impl OperatorSize<'_> {
     }
 }
 
-/// PyTorch's name of an element type that an operator's arguments call by its C++ name.
+/// Returns PyTorch's name of a dtype from the C++ name in an operator's arguments.
 fn torch_name(c_name: &str) -> Option<&str> {
     Some(match c_name {
         "float" => "Float",
@@ -345,9 +348,9 @@ fn torch_name(c_name: &str) -> Option<&str> {
     })
 }
 
-/// Elements and type of each tensor among the inputs of an operator: from `[[], [888, 2880]]` and
-/// `['Scalar', 'c10::BFloat16']` it is 888 * 2880 of `BFloat16`. None where lists of tensors, whose
-/// shapes nest deeper, are among them, and where a shape or type cannot be read.
+/// Returns elements and dtype of each tensor among the inputs of an operator: `[[], [888, 2880]]`
+/// and `['Scalar', 'c10::BFloat16']` give 888 * 2880 of `BFloat16`. `None` if the inputs include
+/// lists of tensors, whose shapes nest deeper, or if a shape or dtype cannot be parsed.
 fn tensors<'a>(dims: &str, types: &'a str) -> Option<Vec<(u64, &'a str)>> {
     let dims = dims.trim().strip_prefix('[')?.strip_suffix(']')?;
     let types = types.trim().strip_prefix('[')?.strip_suffix(']')?;
@@ -370,7 +373,7 @@ fn tensors<'a>(dims: &str, types: &'a str) -> Option<Vec<(u64, &'a str)>> {
     Some(out)
 }
 
-/// A value as its producer wrote it.
+/// A value as written by its producer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Written<'t> {
     Text(&'t str),
@@ -430,18 +433,18 @@ impl Stated<'_> {
     }
 }
 
-/// The kinds of collectives met so far in one trace, so that equal ones are one.
+/// The kinds of collectives found so far in one trace, so that equal kinds are shared.
 #[derive(Default)]
 pub struct KnownKinds<'t> {
-    /// By the name of a slice; none if the name stands for no operation.
+    /// Kinds by the name of a slice; `None` if the name denotes no operation.
     named: HashMap<StrId, Option<Arc<CollectiveKind>>, FxBuildHasher>,
-    /// By the name of a communication kernel and its operation.
+    /// Kinds by the name of a communication kernel and its operation.
     kernels: HashMap<(StrId, CollectiveOp), Arc<CollectiveKind>, FxBuildHasher>,
     stated: HashMap<Stated<'t>, Arc<CollectiveKind>, FxBuildHasher>,
 }
 
 impl<'t> KnownKinds<'t> {
-    /// What the name of `slice` says; each name is looked at once.
+    /// Returns the kind from the name of `slice`; each name is parsed once.
     fn named(&mut self, slice: Slice<'t>) -> Option<Arc<CollectiveKind>> {
         let kind = self.named.entry(slice.name_id()?).or_insert_with(|| {
             let name = slice.name()?;
@@ -451,7 +454,7 @@ impl<'t> KnownKinds<'t> {
         kind.clone()
     }
 
-    /// What the name of the communication kernel `slice`, which stands for `op`, says.
+    /// Returns the kind of the communication kernel `slice` with the operation `op`, from its name.
     fn kernel(&mut self, slice: Slice<'t>, op: CollectiveOp) -> Option<Arc<CollectiveKind>> {
         let name = slice.name()?;
         let make = || Arc::new(CollectiveKind::named(name, Some(op)));
@@ -501,7 +504,7 @@ mod tests {
                 "['c10::Unheard', 'c10::Float8_e4m3fn']",
                 Some((3, "Float8_e4m3fn")),
             ),
-            // Of no shape, cut off, too large, of a negative size, of no type, a list of tensors.
+            // No shape, truncated, too large, negative size, no dtype, list of tensors.
             ("[[], []]", "['Scalar', 'long int']", None),
             ("[[7], [3", "['', 'float']", None),
             ("[[4294967296, 4294967296]]", "['float']", None),
