@@ -126,6 +126,89 @@ fn marks_within_others_and_across_them_are_no_steps() {
 }
 
 #[test]
+fn marks_of_the_engine_that_name_a_phase_name_the_steps_of_the_profiler() {
+    let args: Vec<String> = (1..5)
+        .map(|id| format!("\"correlation\":{id},\"stream\":7,\"device\":0"))
+        .collect();
+    let mut rows = vec![
+        mark("ProfilerStep#1", 0.0, 50.0),
+        mark("execute_context_1(2048)_generation_0(0)", 5.0, 40.0),
+        // Two steps of the engine in one of the profiler.
+        mark("ProfilerStep#2", 50.0, 100.0),
+        mark("execute_context_0(0)_generation_8(8)", 55.0, 40.0),
+        mark("execute_context_0(0)_generation_9(9)", 100.0, 40.0),
+        mark("ProfilerStep#3", 150.0, 50.0),
+    ];
+    for (nth, args) in args.iter().enumerate() {
+        let at = 50.0 * nth as f64;
+        rows.push(launch(args, at + 10.0));
+        rows.push(kernel(args, 7, at + 20.0, 10.0));
+    }
+    let graph = graph(&rows);
+    check(&graph);
+    let steps = graph.steps(0).iter();
+    let found: Vec<(&str, (i64, i64))> = steps
+        .map(|step| (step.name.as_str(), step.host_ns))
+        .collect();
+    let want = [
+        ("execute_context_1(2048)_generation_0(0)", (0, 50_000)),
+        ("execute_context_0(0)_generation_8(8)", (50_000, 100_000)),
+        ("execute_context_0(0)_generation_9(9)", (100_000, 150_000)),
+        ("ProfilerStep#3", (150_000, 200_000)),
+    ];
+    assert_eq!(found, want);
+    let text = sentences(&analyse(&graph, &Options::default()).unwrap());
+    assert!(
+        text.iter().any(|line| line.starts_with("2 decode steps")),
+        "{text:?}"
+    );
+    assert!(
+        text.iter().any(|line| line.starts_with("1 prefill step ")),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn functions_of_the_interpreter_that_wait_are_blocked() {
+    for name in [
+        "<built-in function read>",
+        "<built-in function waitpid>",
+        "<method 'acquire' of '_thread.lock' objects>",
+        "<built-in method time.sleep>",
+        "<built-in method recv of _socket.socket object at 0x7f>",
+        "<built-in method poll of select.epoll object at 0x7f>",
+    ] {
+        for (holder, class) in [
+            ("logger.py(10): flush_logs", "blocked"),
+            ("core.py(700): _process_input_queue", "requests"),
+        ] {
+            let rows = [
+                mark("ProfilerStep#1", 0.0, 100.0),
+                launch("\"correlation\":1", 5.0),
+                kernel("\"correlation\":1,\"stream\":7,\"device\":0", 7, 10.0, 50.0),
+                ("python_function", holder, HOST, 100.0, 400.0, ""),
+                ("python_function", name, HOST, 105.0, 390.0, ""),
+                mark("ProfilerStep#2", 500.0, 100.0),
+                launch("\"correlation\":2", 505.0),
+                kernel(
+                    "\"correlation\":2,\"stream\":7,\"device\":0",
+                    7,
+                    510.0,
+                    30.0,
+                ),
+            ];
+            let analysis = analyse(&graph(&rows), &Options::default()).unwrap();
+            assert_eq!(analysis.steps[1].verdict, "wait-bound", "{name}");
+            assert!(
+                analysis.steps[1].classes.get(class) >= Some(&390_000),
+                "{name} {class}: {:?}",
+                analysis.steps[1].classes
+            );
+        }
+    }
+}
+
+#[test]
 fn a_step_that_ends_before_the_one_before_it_takes_no_time() {
     let graph = graph(&[
         mark("ProfilerStep#1", 0.0, 10.0),
