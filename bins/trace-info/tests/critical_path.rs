@@ -42,7 +42,10 @@ fn file(folder: &tempfile::TempDir, name: &str, events: &str) -> PathBuf {
 fn the_answer_comes_first() {
     let text = stdout(&critical_path(&[&demo(0), &demo(1)]));
     let first = text.lines().next().unwrap();
-    assert!(first.starts_with("2 prefill steps, median "), "{first}");
+    assert!(
+        first.starts_with("1 prefill step of 2 ranks takes "),
+        "{first}"
+    );
     assert!(first.contains("gpu-bound (mixed)"), "{first}");
     for part in [
         "at most",

@@ -1,6 +1,6 @@
 //! Text of the answer: a sentence for each kind of step, the lines below it, and the caveats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_time::Note;
 use report::human;
@@ -27,6 +27,9 @@ pub(crate) fn share(part: i64, whole: i64) -> f64 {
     }
 }
 
+/// Minimum model error that makes the verdict itself doubtful, in percent.
+const UNSURE: f64 = 25.0;
+
 /// Returns the caveats: contradicted dependencies, a model that misses the recording, changes
 /// without effect.
 #[must_use]
@@ -45,8 +48,12 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
     }
     if analysis.replay.model_error_pct.abs() > DOUBTFUL {
         let text = format!(
-            "typical latencies alone miss the recorded time by {}: gains are uncertain by as much",
-            human::percent(analysis.replay.model_error_pct.abs())
+            "typical latencies alone miss the recorded time by {}: {} uncertain by as much",
+            human::percent(analysis.replay.model_error_pct.abs()),
+            match is_unsure(analysis) {
+                true => "verdict and gains are",
+                false => "gains are",
+            }
         );
         notes.push(Note::new("model_error", text));
     }
@@ -55,6 +62,10 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
         notes.push(Note::new("touches_nothing", text));
     }
     notes
+}
+
+fn is_unsure(analysis: &Analysis) -> bool {
+    analysis.replay.model_error_pct.abs() > UNSURE
 }
 
 /// Steps of one phase.
@@ -90,7 +101,12 @@ fn phases(analysis: &Analysis) -> Vec<Phase<'_>> {
 /// what bounds them, and which other groups have a notable share.
 #[must_use]
 pub fn sentences(analysis: &Analysis) -> Vec<String> {
-    phases(analysis).iter().map(sentence).collect()
+    let is_unsure = is_unsure(analysis);
+    let phases = phases(analysis);
+    phases
+        .iter()
+        .map(|phase| sentence(phase, is_unsure))
+        .collect()
 }
 
 fn median(steps: &[&StepRow]) -> i64 {
@@ -102,13 +118,48 @@ fn median(steps: &[&StepRow]) -> i64 {
         .unwrap_or(0)
 }
 
-fn sentence(phase: &Phase<'_>) -> String {
-    let count = phase.steps.len();
+/// Returns the time of the recording of a whole step, which is without marks, that lies behind its end.
+fn behind(step: &StepRow) -> i64 {
+    // Its host interval reaches one nanosecond beyond the last event.
+    (step.host_end_ns - 1 - step.end_ns).max(0)
+}
+
+/// Returns what is recorded behind the last step of each rank and belongs to no step; `None` if that is nothing.
+fn outside(analysis: &Analysis) -> Option<String> {
+    let mut last: BTreeMap<u32, &StepRow> = BTreeMap::new();
+    for step in &analysis.steps {
+        last.insert(step.rank, step);
+    }
+    let whole = last.values().filter(|step| step.name == "whole");
+    if let Some(ns) = whole.map(|step| behind(step)).max() {
+        return (ns > 0).then(|| format!("{} of host time behind the last GPU work", shown(ns)));
+    }
+    let work = last
+        .values()
+        .filter_map(|step| Some(step.device_end_ns? - step.end_ns));
+    let ns = work.max().filter(|ns| *ns > 0)?;
+    let text = "of work on other streams behind the last work on the main stream of the last step";
+    Some(format!("{} {text}", shown(ns)))
+}
+
+fn sentence(phase: &Phase<'_>, is_unsure: bool) -> String {
     let time = shown(median(&phase.steps));
-    let subject = match (count, phase.name.as_str()) {
-        (1, "whole") => format!("The whole recording takes {time}"),
-        (1, name) => format!("1 {name} step takes {time}"),
-        (n, name) => format!("{} {name} steps, median {time}", human::count(n as u64)),
+    let ranks: BTreeSet<u32> = phase.steps.iter().map(|step| step.rank).collect();
+    // The steps of one number on all ranks are one step of the job.
+    let numbers: BTreeSet<u32> = phase.steps.iter().map(|step| step.step).collect();
+    let of_ranks = match ranks.len() {
+        0 | 1 => String::new(),
+        n => format!(" of {} ranks", human::count(n as u64)),
+    };
+    let is_all = phase.steps.iter().all(|step| behind(step) == 0);
+    let subject = match (numbers.len(), phase.name.as_str()) {
+        (1, "whole") if is_all => format!("The whole recording{of_ranks} takes {time}"),
+        (1, "whole") => format!("The recording{of_ranks} takes {time} to its last GPU work"),
+        (1, name) => format!("1 {name} step{of_ranks} takes {time}"),
+        (n, name) => {
+            let n = human::count(n as u64);
+            format!("{n} {name} steps{of_ranks}, median {time}")
+        }
     };
     let total: i64 = phase.steps.iter().map(|step| step.groups.total()).sum();
     let mut groups: Vec<(Group, i64)> = Group::ALL
@@ -131,6 +182,13 @@ fn sentence(phase: &Phase<'_>) -> String {
     let pct = share(most, total);
     let verdict = match largest {
         Group::Unknown => format!("what bounds them is unknown for {}", human::percent(pct)),
+        group if is_unsure => {
+            let pct = human::percent(pct);
+            format!(
+                "perhaps {}{limit} {pct} (the model misses the recorded time)",
+                group.verdict()
+            )
+        }
         group => format!("{}{limit} {}", group.verdict(), human::percent(pct)),
     };
     let several = match pct < 50.0 {
@@ -219,6 +277,9 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         format!("; begin to begin on the host {} (median)", shown(ns))
     });
     line("steps", format!("{how}{period}"));
+    if let Some(text) = outside(analysis) {
+        line("outside", text);
+    }
     if analysis.collectives > 0 {
         let text = format!(
             "{} collectives join {} ranks; {} on the path on other ranks",
@@ -251,7 +312,7 @@ fn group_words(group: Group) -> &'static str {
         Group::Gpu => "GPU work",
         Group::Comm => "communication",
         Group::Launch => "launches",
-        Group::Host => "host code",
+        Group::Host => "host code (also between launches)",
         Group::Sync => "synchronisation",
         Group::Wait => "waiting for requests",
         Group::Input => "input",

@@ -42,6 +42,8 @@ pub(crate) struct Effects<'c> {
     fusions: Vec<Fusion>,
     /// Factor by part.
     ranks: Vec<f64>,
+    /// By part: factor of each step, as its recorded end and the factor, ascending.
+    medians: Vec<Vec<(i64, f64)>>,
     group: Option<Group>,
     /// `true` if the change affects at most one group.
     is_of_groups: bool,
@@ -59,6 +61,7 @@ impl<'c> Effects<'c> {
             submits_later: Vec::new(),
             fusions: Vec::new(),
             ranks: vec![1.0; graph.parts.len()],
+            medians: vec![Vec::new(); graph.parts.len()],
             group: None,
             is_of_groups: change.actions.is_empty(),
             touched: 0,
@@ -88,8 +91,10 @@ impl<'c> Effects<'c> {
                 Action::Rank { rank, factor } => {
                     let at = graph.parts.iter().position(|part| part.rank == *rank);
                     if let Some(at) = at {
-                        let factor = factor.unwrap_or_else(|| to_median(graph, at, window));
-                        effects.ranks[at] *= factor;
+                        match factor {
+                            Some(factor) => effects.ranks[at] *= factor,
+                            None => effects.medians[at] = to_median(graph, at, window),
+                        }
                         effects.touched += 1;
                     }
                 }
@@ -108,6 +113,7 @@ impl<'c> Effects<'c> {
             submits_later: Vec::new(),
             fusions: Vec::new(),
             ranks: vec![1.0; graph.parts.len()],
+            medians: vec![Vec::new(); graph.parts.len()],
             group: Some(group),
             is_of_groups: true,
             touched: 0,
@@ -172,6 +178,14 @@ impl<'c> Effects<'c> {
         }
     }
 
+    /// Returns the factor of the rank of a node.
+    fn rank(&self, graph: &Graph, scope: Scope) -> f64 {
+        let steps = &self.medians[scope.part];
+        let at = graph.time[scope.node as usize];
+        let step = steps.get(steps.partition_point(|step| step.0 < at));
+        self.ranks[scope.part] * step.map_or(1.0, |step| step.1)
+    }
+
     /// Returns the recorded cost of a dependency if the change plainly does not affect it.
     pub(crate) fn unchanged(&self, graph: &Graph, at: usize, edge: Edge) -> Option<i64> {
         if !self.is_of_groups {
@@ -209,7 +223,7 @@ impl<'c> Effects<'c> {
             .clamp(0, recorded.max(0));
         let both = |a: (f64, bool), b: (f64, bool)| (a.0 * b.0, a.1 || b.1);
         let scaled = |cost: i64, (factor, touched): (f64, bool)| {
-            let rank = self.ranks[scope.part];
+            let rank = self.rank(graph, scope);
             let before = before.min(cost);
             Some((before + scale(cost - before, factor * rank), touched))
         };
@@ -437,7 +451,7 @@ impl<'c> Effects<'c> {
         if self.graph && is_dispatch {
             return Some((0, true));
         }
-        let rank = self.ranks[scope.part];
+        let rank = self.rank(graph, scope);
         let is_host = |rule: &Rule<'_>| {
             matches!(
                 rule.target,
@@ -492,9 +506,16 @@ impl<'c> Effects<'c> {
         Some((cost.max(0), touched))
     }
 
-    /// Returns the remaining part of unexplained time.
+    /// Returns the remaining part of the time that typical latencies do not explain.
+    ///
+    /// What a latency takes beyond the typical time, up to the high one, is on the path as this latency: it changes with that,
+    /// and with what no typical latency explains.
     pub(crate) fn residual(&self, graph: &Graph, scope: Scope, residual: i64) -> (i64, bool) {
-        let is_other = self.is_of_groups && self.group != Some(Group::Unknown);
+        let is_other = self.is_of_groups
+            && !matches!(
+                self.group,
+                Some(Group::Gpu | Group::Launch | Group::Sync | Group::Unknown)
+            );
         if residual == 0 || is_other || scope.of == NodeOf::Arrival {
             return (residual, false);
         }
@@ -508,13 +529,37 @@ impl<'c> Effects<'c> {
             NodeOf::Point(point) => graph.call_class(scope.part, point).1,
             _ => NONE,
         };
+        let of_rules = |targets: &[Target], class: Class, word: &str| {
+            self.factor(targets, scope.part, name, class, word)
+        };
+        let both = |a: (f64, bool), b: (f64, bool)| (a.0 * b.0, a.1 || b.1);
         let class = Class::Unexplained;
-        let factor = self.factor(&[Target::Unexplained], scope.part, name, class, "");
-        let group = self.group_factor(class);
-        let rank = self.ranks[scope.part];
+        let unexplained = of_rules(&[Target::Unexplained], class, "");
+        let of_rest = both(unexplained, self.group_factor(class));
+        let edge = graph.binding(scope.node);
+        let (of_latency, class) = match edge.map(|edge| edge.kind) {
+            Some(EdgeKind::Stream | EdgeKind::Event) => {
+                (of_rules(&[Target::Gap], Class::Queue, ""), Class::Queue)
+            }
+            Some(EdgeKind::Launch) => {
+                let class = Class::LaunchLatency;
+                (of_rules(&[Target::Launch], class, "latency"), class)
+            }
+            // A faster synchronisation takes the typical time; what one took longer stays.
+            Some(EdgeKind::Sync | EdgeKind::Spin) => ((1.0, false), Class::Sync),
+            Some(EdgeKind::QueueFull) => ((1.0, false), Class::QueueFull),
+            _ => ((1.0, false), class),
+        };
+        let latency = edge.map_or(0, |edge| {
+            graph.cost(edge, scope.node, true) - graph.cost(edge, scope.node, false)
+        });
+        let latency = latency.clamp(0, residual);
+        let rest = residual - latency;
+        let of_latency = both(of_latency, both(unexplained, self.group_factor(class)));
+        let rank = self.rank(graph, scope);
         (
-            scale(residual, factor.0 * group.0 * rank),
-            factor.1 || group.1,
+            scale(latency, of_latency.0 * rank) + scale(rest, of_rest.0 * rank),
+            (latency > 0 && of_latency.1) || (rest > 0 && of_rest.1),
         )
     }
 

@@ -2,12 +2,16 @@
 
 use trace_model::ThreadId;
 use trace_model::kernel::{Activity, NamePattern, TraceIndex};
+use trace_model::step_name::step_phase;
 
 use crate::steps::Mark;
 
 /// Finds the step marks of a trace: the outermost annotations of one thread whose names match
 /// `pattern` (a glob, alternatives separated by `|`). Without a pattern, the marks are those that
 /// known engines record ([`gpu_time::STEP_PATTERNS`]).
+///
+/// Without a pattern, marks that name a phase within one that names none (a step of the profiler around the engine's own) give
+/// it their name, or divide it where they are several; of those within each other the innermost counts.
 ///
 /// If several threads have marks, the one with the most counts; of equal ones the first. A slice
 /// that is not an annotation counts only with a pattern. Cost: one pass over the slices, and the
@@ -22,7 +26,7 @@ pub fn marks(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<Mark> {
             .collect(),
     };
     let mut known: Vec<Option<bool>> = vec![None; trace.strings().len()];
-    let mut by_thread: Vec<(Option<ThreadId>, Vec<Mark>)> = Vec::new();
+    let mut by_thread: Vec<(Option<ThreadId>, Vec<Outer>)> = Vec::new();
     for slice in trace.slices() {
         let activity = index.activity(slice);
         let fits = activity == Activity::UserAnnotation
@@ -50,18 +54,70 @@ pub fn marks(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<Mark> {
         });
         let (begin_ns, end_ns) = (slice.ts().nanos(), slice.end().nanos());
         let marks = &mut by_thread[at].1;
-        // A mark that lies within another one or overlaps it is not a step.
-        if marks.last().is_none_or(|last| begin_ns >= last.end_ns) {
-            marks.push(Mark {
-                name: trace.text(name).to_owned(),
-                begin_ns,
-                end_ns,
-            });
+        let mark = Mark {
+            name: trace.text(name).to_owned(),
+            begin_ns,
+            end_ns,
+        };
+        match marks.last_mut() {
+            // A mark that lies within another one or overlaps it is not a step.
+            Some(last) if begin_ns < last.mark.end_ns => {
+                if pattern.is_none() {
+                    last.add(mark);
+                }
+            }
+            _ => marks.push(Outer {
+                mark,
+                phases: Vec::new(),
+            }),
         }
     }
     let most = by_thread.iter().map(|(_, marks)| marks.len()).max();
     let found = by_thread
         .into_iter()
         .find(|(_, marks)| Some(marks.len()) == most);
-    found.map(|(_, marks)| marks).unwrap_or_default()
+    let found = found.map(|(_, marks)| marks).unwrap_or_default();
+    found.into_iter().flat_map(Outer::into_marks).collect()
+}
+
+/// An outermost mark.
+struct Outer {
+    mark: Mark,
+    /// The innermost marks within it that name a phase, if it names none itself.
+    phases: Vec<Mark>,
+}
+
+impl Outer {
+    /// Takes in a mark that begins before this one ends, and not before those that were taken in.
+    fn add(&mut self, inner: Mark) {
+        let is_within = inner.end_ns <= self.mark.end_ns;
+        if !is_within || step_phase(&self.mark.name).is_some() || step_phase(&inner.name).is_none()
+        {
+            return;
+        }
+        match self.phases.last_mut() {
+            Some(last) if inner.end_ns <= last.end_ns => *last = inner,
+            Some(last) if inner.begin_ns < last.end_ns => {}
+            _ => self.phases.push(inner),
+        }
+    }
+
+    fn into_marks(self) -> Vec<Mark> {
+        let Self {
+            mut mark,
+            mut phases,
+        } = self;
+        match phases.as_mut_slice() {
+            [] => vec![mark],
+            [one] => {
+                mark.name = std::mem::take(&mut one.name);
+                vec![mark]
+            }
+            // What lies before the first belongs to it.
+            [first, ..] => {
+                first.begin_ns = mark.begin_ns;
+                phases
+            }
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::kernel::NamePattern;
-use trace_model::{StrId, Trace};
+use trace_model::{StrId, Trace, Waiting};
 
 /// Functions that receive external requests (SGLang, vLLM).
 const REQUESTS: &str = "*recv_requests*|*recv_reqs*|*_process_input_queue*|*process_input_sockets*|*get_requests*|*pull_requests*";
@@ -10,10 +10,11 @@ const REQUESTS: &str = "*recv_requests*|*recv_reqs*|*_process_input_queue*|*proc
 /// Functions that load data (PyTorch).
 const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloader.py(*): __next__|*data_loader.py(*): __next__";
 
-/// Functions that only wait: for a socket, a lock, a process or a timer.
-const BLOCKING: &str = "<built-in method poll *|<built-in method acquire *|<built-in method recv*|<built-in method select*|\
-<built-in method epoll*|<built-in method wait*|<built-in method sleep*|<built-in function sleep*|<built-in function select*|\
-<built-in method accept*|<built-in method poll>|<built-in method get of *Queue*";
+/// Returns `true` for a function of the interpreter that only waits: for a socket, a lock, a process or a timer. Functions of
+/// Python that wait call one of these, and their own time is work.
+fn is_blocking(name: &str) -> bool {
+    name.starts_with('<') && matches!(Waiting::of_call(name), Some(Waiting::Input | Waiting::Peer))
+}
 
 /// Meaning of the name of a host slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,7 +71,7 @@ pub(crate) struct Names<'t> {
     texts: Vec<String>,
     own: FxHashMap<&'static str, u32>,
     host: Vec<Option<HostName>>,
-    patterns: [Vec<NamePattern>; 3],
+    patterns: [Vec<NamePattern>; 2],
 }
 
 impl<'t> Names<'t> {
@@ -82,7 +83,7 @@ impl<'t> Names<'t> {
             texts: Vec::new(),
             own: FxHashMap::default(),
             host: vec![None; trace.strings().len()],
-            patterns: [globs(REQUESTS), globs(DATA), globs(BLOCKING)],
+            patterns: [globs(REQUESTS), globs(DATA)],
         }
     }
 
@@ -121,13 +122,13 @@ impl<'t> Names<'t> {
         let (trace, patterns) = (self.trace, &self.patterns);
         *slot.get_or_insert_with(|| {
             let name = id.map_or("", |id| trace.text(id));
-            let [requests, data, blocking] = patterns
+            let [requests, data] = patterns
                 .each_ref()
                 .map(|list| list.iter().any(|pattern| pattern.matches(name)));
             HostName {
                 requests,
                 data,
-                blocking,
+                blocking: is_blocking(name),
             }
         })
     }

@@ -83,10 +83,13 @@ impl Part {
             ties.retain(|tie| tie.evidence == Evidence::Sure);
         }
         let mut lags = Lags::default();
-        lags.0[Lag::Launch as usize] = launch_lag(&ops, &host);
+        let mut ends = ops.end.clone();
+        ends.sort_unstable();
+        lags.0[Lag::Launch as usize] = launch_lag(&ops, &host, &ends);
         for lag in [Lag::Stream, Lag::Graph, Lag::Copy, Lag::AfterCopy] {
-            lags.0[lag as usize] = stream_lag(&ops, &host, lag);
+            lags.0[lag as usize] = stream_lag(&ops, &host, lag, &ends);
         }
+        drop(ends);
         let mut guesses = Guesses::default();
         if options.guesses {
             let explained = guesses.handoffs(&host, &thread_ops);
@@ -449,8 +452,15 @@ fn launched(ops: &Ops, op: usize) -> bool {
     }
 }
 
+/// Returns `true` if work of any stream ends after `from` and not after `to`: what starts at `to` may have waited for that
+/// work, with or without a recorded event. `ends` are the ends of all work, ascending.
+fn may_wait_for_other(ends: &[i64], from: i64, to: i64) -> bool {
+    let next = ends.get(ends.partition_point(|end| *end <= from));
+    next.is_some_and(|end| *end <= to)
+}
+
 /// Estimates the latency from issue to start, on streams that were idle at the issue.
-fn launch_lag(ops: &Ops, host: &Host) -> LagTime {
+fn launch_lag(ops: &Ops, host: &Host, ends: &[i64]) -> LagTime {
     let mut samples = Vec::new();
     for op in 0..ops.len() {
         if !launched(ops, op) {
@@ -459,7 +469,7 @@ fn launch_lag(ops: &Ops, host: &Host) -> LagTime {
         let issue = host.calls.issue[ops.call[op] as usize];
         let ahead = ops.ahead[op];
         let is_idle = ahead == NONE || ops.end[ahead as usize] <= issue;
-        if is_idle && ops.start[op] >= issue {
+        if is_idle && ops.start[op] >= issue && !may_wait_for_other(ends, issue, ops.start[op]) {
             samples.push(ops.start[op] - issue);
         }
     }
@@ -467,21 +477,21 @@ fn launch_lag(ops: &Ops, host: &Host) -> LagTime {
 }
 
 /// Estimates the latency between operations of a stream, where the later one was queued when the
-/// earlier one ended.
-fn stream_lag(ops: &Ops, host: &Host, lag: Lag) -> LagTime {
+/// earlier one ended, and waited for nothing else.
+///
+/// Work without a recorded launch is no sample: whether it was queued or came late is not known.
+fn stream_lag(ops: &Ops, host: &Host, lag: Lag, ends: &[i64]) -> LagTime {
     let mut samples = Vec::new();
     for op in 0..ops.len() {
-        let ahead = ops.ahead[op];
-        if ahead == NONE || ops.gap_lag(op) != lag {
+        let (ahead, call) = (ops.ahead[op], ops.call[op]);
+        if ahead == NONE || call == NONE || ops.gap_lag(op) != lag {
             continue;
         }
-        let end = ops.end[ahead as usize];
-        let queued = match ops.call[op] {
-            call if call != NONE && launched(ops, op) => host.calls.issue[call as usize] <= end,
-            _ => true,
-        };
-        if queued && ops.start[op] >= end {
-            samples.push(ops.start[op] - end);
+        let (end, start) = (ops.end[ahead as usize], ops.start[op]);
+        // Further work of one call is queued with its first.
+        let is_queued = !launched(ops, op) || host.calls.issue[call as usize] <= end;
+        if is_queued && start >= end && !may_wait_for_other(ends, end, start) {
+            samples.push(start - end);
         }
     }
     LagTime::of(lag, &mut samples)

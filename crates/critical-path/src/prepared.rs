@@ -1,11 +1,14 @@
 //! Selections of a change, computed once before a replay.
 
+use std::collections::BTreeMap;
+
 use trace_model::kernel::NamePattern;
 
 use crate::change::Selector;
 use crate::class::{Class, EdgeKind};
 use crate::graph::Graph;
 use crate::replay::Window;
+use crate::steps::Step;
 
 /// Kernels that fuse with the one ahead of them.
 pub(crate) struct Fusion {
@@ -77,33 +80,53 @@ pub(crate) fn submits_later(part: &crate::part::Part) -> Vec<bool> {
     out
 }
 
-/// Returns the factor that makes a rank as fast as the median one: the ratio of the times that they
-/// spend neither waiting for other ranks nor in transfer.
+/// Returns for each step of a rank, as its recorded end and a factor, what makes it as fast as the median rank in that step:
+/// the ratio of the times that they spend neither waiting for other ranks nor in transfer.
+///
+/// A rank that is late in some steps only loses what these take too long; one factor for all steps would shorten steps that
+/// were in time as well, and leave a part of the late ones.
 #[expect(clippy::cast_precision_loss, reason = "a ratio of times")]
-pub(crate) fn to_median(graph: &Graph, part: usize, window: Window) -> f64 {
-    let whole = window.end_ns.saturating_sub(window.begin_ns);
-    let mut shared = vec![0_i64; graph.parts.len()];
-    for (at, part) in graph.parts.iter().enumerate() {
-        for op in 0..part.ops.len() {
-            let end = graph.start_node(at, op) + 1;
-            let is_joined = graph.edges(end).any(|edge| edge.kind == EdgeKind::Transfer);
-            if is_joined
-                && part.ops.start[op] >= window.begin_ns
-                && part.ops.end[op] <= window.end_ns
-            {
-                shared[at] += part.ops.end[op] - part.ops.start[op];
+pub(crate) fn to_median(graph: &Graph, part: usize, window: Window) -> Vec<(i64, f64)> {
+    let own: Vec<BTreeMap<u32, i64>> = (0..graph.parts.len())
+        .map(|at| own_times(graph, at, window))
+        .collect();
+    let steps = graph.steps(part).iter().map(|step| {
+        let mut all: Vec<i64> = own
+            .iter()
+            .filter_map(|own| own.get(&step.number).copied())
+            .collect();
+        all.sort_unstable();
+        let median = all.get((all.len().max(1) - 1) / 2);
+        let of_rank = own.get(part).and_then(|own| own.get(&step.number));
+        let factor = match (median, of_rank) {
+            (Some(median), Some(of_rank)) if *of_rank > 0 => *median as f64 / *of_rank as f64,
+            _ => 1.0,
+        };
+        (step.end_ns, factor)
+    });
+    steps.collect()
+}
+
+/// Returns by number of the step the time in it that a rank spends neither waiting for other ranks nor in transfer.
+fn own_times(graph: &Graph, at: usize, window: Window) -> BTreeMap<u32, i64> {
+    let steps = graph.steps(at);
+    let mut own: Vec<i64> = steps.iter().map(|step| step.duration_ns()).collect();
+    let ops = &graph.parts[at].ops;
+    for op in 0..ops.len() {
+        let end = graph.start_node(at, op) + 1;
+        if !graph.edges(end).any(|edge| edge.kind == EdgeKind::Transfer) {
+            continue;
+        }
+        // A collective may reach from one step into the next.
+        let first = steps.partition_point(|step| step.end_ns <= ops.start[op]);
+        for (step, own) in steps.iter().zip(&mut own).skip(first) {
+            if step.begin_ns >= ops.end[op] {
+                break;
             }
+            *own -= ops.end[op].min(step.end_ns) - ops.start[op].max(step.begin_ns);
         }
     }
-    let mut own: Vec<i64> = shared
-        .iter()
-        .map(|shared| (whole - shared).max(0))
-        .collect();
-    let of_rank = own.get(part).copied().unwrap_or(0);
-    own.sort_unstable();
-    let median = own.get((own.len().max(1) - 1) / 2).copied().unwrap_or(0);
-    match of_rank {
-        0 => 1.0,
-        of_rank => median as f64 / of_rank as f64,
-    }
+    let inside = |step: &Step| step.begin_ns >= window.begin_ns && step.end_ns <= window.end_ns;
+    let each = steps.iter().zip(own).filter(|(step, _)| inside(step));
+    each.map(|(step, own)| (step.number, own.max(0))).collect()
 }

@@ -4,8 +4,10 @@
 
 use byte_source::Source;
 use critical_path::{
-    Change, Flag, Graph, Group, Options, Part, PartOptions, Segment, analyse, marks,
+    Change, Flag, Graph, Group, Options, Part, PartOptions, Segment, analyse, doubts, lines, marks,
+    sentences,
 };
+use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks};
 use proptest::prelude::*;
 use trace_model::kernel::{TraceIndex, Vocabulary};
 
@@ -121,6 +123,89 @@ fn marks_within_others_and_across_them_are_no_steps() {
         .map(|step| step.name.as_str())
         .collect();
     assert_eq!(names, ["ProfilerStep#1", "ProfilerStep#2"]);
+}
+
+#[test]
+fn marks_of_the_engine_that_name_a_phase_name_the_steps_of_the_profiler() {
+    let args: Vec<String> = (1..5)
+        .map(|id| format!("\"correlation\":{id},\"stream\":7,\"device\":0"))
+        .collect();
+    let mut rows = vec![
+        mark("ProfilerStep#1", 0.0, 50.0),
+        mark("execute_context_1(2048)_generation_0(0)", 5.0, 40.0),
+        // Two steps of the engine in one of the profiler.
+        mark("ProfilerStep#2", 50.0, 100.0),
+        mark("execute_context_0(0)_generation_8(8)", 55.0, 40.0),
+        mark("execute_context_0(0)_generation_9(9)", 100.0, 40.0),
+        mark("ProfilerStep#3", 150.0, 50.0),
+    ];
+    for (nth, args) in args.iter().enumerate() {
+        let at = 50.0 * nth as f64;
+        rows.push(launch(args, at + 10.0));
+        rows.push(kernel(args, 7, at + 20.0, 10.0));
+    }
+    let graph = graph(&rows);
+    check(&graph);
+    let steps = graph.steps(0).iter();
+    let found: Vec<(&str, (i64, i64))> = steps
+        .map(|step| (step.name.as_str(), step.host_ns))
+        .collect();
+    let want = [
+        ("execute_context_1(2048)_generation_0(0)", (0, 50_000)),
+        ("execute_context_0(0)_generation_8(8)", (50_000, 100_000)),
+        ("execute_context_0(0)_generation_9(9)", (100_000, 150_000)),
+        ("ProfilerStep#3", (150_000, 200_000)),
+    ];
+    assert_eq!(found, want);
+    let text = sentences(&analyse(&graph, &Options::default()).unwrap());
+    assert!(
+        text.iter().any(|line| line.starts_with("2 decode steps")),
+        "{text:?}"
+    );
+    assert!(
+        text.iter().any(|line| line.starts_with("1 prefill step ")),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn functions_of_the_interpreter_that_wait_are_blocked() {
+    for name in [
+        "<built-in function read>",
+        "<built-in function waitpid>",
+        "<method 'acquire' of '_thread.lock' objects>",
+        "<built-in method time.sleep>",
+        "<built-in method recv of _socket.socket object at 0x7f>",
+        "<built-in method poll of select.epoll object at 0x7f>",
+    ] {
+        for (holder, class) in [
+            ("logger.py(10): flush_logs", "blocked"),
+            ("core.py(700): _process_input_queue", "requests"),
+        ] {
+            let rows = [
+                mark("ProfilerStep#1", 0.0, 100.0),
+                launch("\"correlation\":1", 5.0),
+                kernel("\"correlation\":1,\"stream\":7,\"device\":0", 7, 10.0, 50.0),
+                ("python_function", holder, HOST, 100.0, 400.0, ""),
+                ("python_function", name, HOST, 105.0, 390.0, ""),
+                mark("ProfilerStep#2", 500.0, 100.0),
+                launch("\"correlation\":2", 505.0),
+                kernel(
+                    "\"correlation\":2,\"stream\":7,\"device\":0",
+                    7,
+                    510.0,
+                    30.0,
+                ),
+            ];
+            let analysis = analyse(&graph(&rows), &Options::default()).unwrap();
+            assert_eq!(analysis.steps[1].verdict, "wait-bound", "{name}");
+            assert!(
+                analysis.steps[1].classes.get(class) >= Some(&390_000),
+                "{name} {class}: {:?}",
+                analysis.steps[1].classes
+            );
+        }
+    }
 }
 
 #[test]
@@ -255,6 +340,260 @@ fn what_touches_nothing_and_losses_are_said() {
     assert_eq!((found[0].touched, found[0].gain_ns), (0, 0));
     assert_eq!(found[1].gain_ns, -10_000);
     assert_eq!(found[2].touched, 0);
+}
+
+const STREAM_7: &str = "\"stream\":7,\"device\":0";
+
+/// Kernels without any host event, of one length and with one gap between them, in microseconds.
+fn kernels_alone(length: f64, gap: f64) -> Graph {
+    let rows: Vec<Row<'_>> = (0..50)
+        .map(|at| kernel(STREAM_7, 7, f64::from(at) * (length + gap), length))
+        .collect();
+    graph(&rows)
+}
+
+#[test]
+fn gaps_without_host_events_are_unknown() {
+    let graph = kernels_alone(5.0, 30.0);
+    check(&graph);
+    let analysis = analyse(&graph, &Options::default()).unwrap();
+    let lag = analysis.recordings[0].lags["stream"];
+    assert_eq!((lag.typical_ns, lag.samples), (1_000, 0));
+    assert_eq!(analysis.window.verdict, "unknown");
+    let first = &sentences(&analysis)[0];
+    assert!(first.contains("unknown for 7"), "{first}");
+}
+
+#[test]
+fn a_verdict_under_a_bad_model_is_not_stated_as_sure() {
+    let analysis = analyse(&kernels_alone(60.0, 40.0), &Options::default()).unwrap();
+    let first = &sentences(&analysis)[0];
+    assert!(first.contains("perhaps gpu-bound"), "{first}");
+    let notes = doubts(&analysis);
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.text.contains("verdict and gains"))
+    );
+    let analysis = analyse(&kernels_alone(60.0, 1.0), &Options::default()).unwrap();
+    let first = &sentences(&analysis)[0];
+    assert!(!first.contains("perhaps"), "{first}");
+}
+
+#[test]
+fn waiting_for_another_stream_is_no_latency() {
+    // Two kernels with one of another stream between them, without recorded events: each is launched long before it starts.
+    let args: Vec<String> = (0..30)
+        .map(|id| {
+            let stream = if id % 3 == 1 { 20 } else { 7 };
+            format!(
+                "\"correlation\":{},\"stream\":{stream},\"device\":0",
+                id + 1
+            )
+        })
+        .collect();
+    let marks: Vec<String> = (0..10).map(|n| format!("ProfilerStep#{n}")).collect();
+    let mut rows = Vec::new();
+    for (step, args) in args.chunks(3).enumerate() {
+        let at = 600.0 * step as f64;
+        rows.push(("user_annotation", marks[step].as_str(), HOST, at, 590.0, ""));
+        rows.push(launch(&args[0], at + 1.0));
+        rows.push(kernel(&args[0], 7, at + 6.0, 50.0));
+        rows.push(launch(&args[1], at + 5.0));
+        rows.push(kernel(&args[1], 20, at + 57.0, 500.0));
+        rows.push(launch(&args[2], at + 9.0));
+        rows.push(kernel(&args[2], 7, at + 558.0, 20.0));
+        let sync = (
+            "cuda_runtime",
+            "cudaDeviceSynchronize",
+            HOST,
+            at + 13.0,
+            570.0,
+            "",
+        );
+        rows.push(sync);
+    }
+    let graph = graph(&rows);
+    check(&graph);
+    let analysis = analyse(&graph, &Options::default()).unwrap();
+    let lags = &analysis.recordings[0].lags;
+    assert!(lags["stream"].typical_ns <= 2_000, "{:?}", lags["stream"]);
+    assert!(lags["launch"].typical_ns <= 5_000, "{:?}", lags["launch"]);
+    let queue: i64 = analysis
+        .steps
+        .iter()
+        .filter_map(|step| step.classes.get("queue"))
+        .sum();
+    assert!(queue < 50_000, "{queue}");
+    assert!(
+        analysis.replay.model_error_pct.abs() < 5.0,
+        "{:?}",
+        analysis.replay
+    );
+}
+
+#[test]
+fn a_recording_without_steps_ends_with_its_last_work() {
+    let args = [
+        "\"correlation\":1,\"stream\":7,\"device\":0",
+        "\"correlation\":2,\"stream\":20,\"device\":0",
+    ];
+    let graph = graph(&[
+        launch(args[0], 0.0),
+        kernel(args[0], 7, 6.0, 100.0),
+        launch(args[1], 10.0),
+        kernel(args[1], 20, 5_000.0, 10.0),
+        ("cuda_runtime", "cudaFree", HOST, 5_020.0, 40.0, ""),
+    ]);
+    check(&graph);
+    let analysis = analyse(&graph, &Options::default()).unwrap();
+    assert_eq!(analysis.window.duration_ns, 5_010_000);
+    assert_eq!(analysis.window.verdict, "unknown");
+    let first = &sentences(&analysis)[0];
+    assert!(
+        first.starts_with("The recording takes 5.010 ms to its last GPU work"),
+        "{first}"
+    );
+    let outside = lines(&analysis, "whole")
+        .into_iter()
+        .find(|line| line.0 == "outside");
+    assert!(
+        outside.unwrap().1.starts_with("50.00"),
+        "what lies behind is said"
+    );
+}
+
+/// Two ranks with a collective in each of six steps; the host of rank 1 is late by 400 us in every other one.
+fn a_late_rank() -> Graph {
+    let (mut parts, mut digests) = (Vec::new(), Vec::new());
+    for rank in 0..2_u32 {
+        let mut rows = Vec::new();
+        let (mut at, mut id) = (0_u32, 0);
+        for step in 0..6_u32 {
+            let late = if step % 2 == 0 { 400 } else { 0 };
+            let own = if rank == 1 { late } else { 0 };
+            let mut add = |category: &str,
+                           name: &str,
+                           tid: u32,
+                           from: u32,
+                           dur: u32,
+                           args: &str| {
+                let pid = u32::from(category != "kernel");
+                rows.push(format!(
+                    "{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":\"{name}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{from},\"dur\":{dur},\"args\":{{{args}}}}}"
+                ));
+            };
+            let end = at + late + 171;
+            add(
+                "user_annotation",
+                &format!("ProfilerStep#{step}"),
+                10,
+                at,
+                end + 8 - at,
+                "",
+            );
+            add("python_function", "slow_tokenize", 10, at, own + 9, "");
+            for (nth, name) in [
+                "sgemm_128x64_kernel",
+                "ncclDevKernel_AllReduce_Sum_f16_RING_LL",
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                id += 1;
+                let args = format!("\"correlation\":{id},\"stream\":7,\"device\":0");
+                let (launched, start, stop) = match nth {
+                    0 => (at + own + 10, at + own + 20, at + own + 70),
+                    _ => (at + own + 15, at + own + 71, end),
+                };
+                add("cuda_runtime", "cudaLaunchKernel", 10, launched, 3, &args);
+                add("kernel", name, 7, start, stop - start, &args);
+            }
+            add(
+                "cuda_runtime",
+                "cudaDeviceSynchronize",
+                10,
+                at + own + 20,
+                end + 5 - at - own - 20,
+                "",
+            );
+            at = end + 10;
+        }
+        let json = format!(
+            "{{\"distributedInfo\":{{\"backend\":\"nccl\",\"rank\":{rank},\"world_size\":2}},\"traceEvents\":[{}]}}",
+            rows.join(",")
+        );
+        let source = Source::from_bytes("t.json", json.into_bytes()).unwrap();
+        let trace =
+            perfetto_reader::read(source, &perfetto_reader::ReadOptions::default()).unwrap();
+        let index = TraceIndex::new(&trace, Vocabulary::default());
+        digests.push(RankDigest::of_part(
+            &format!("rank{rank}.json"),
+            &index,
+            CommRules::Extended,
+            |_| true,
+        ));
+        parts.push(Part::new(
+            &index,
+            rank,
+            &marks(&index, None),
+            PartOptions::default(),
+        ));
+    }
+    assign_ranks(&mut digests).unwrap();
+    let job = Job::new(&digests);
+    Graph::new(parts, Some((&digests, &job)))
+}
+
+#[test]
+fn a_rank_as_fast_as_the_median_one_loses_what_it_was_late() {
+    let mut options = Options::default();
+    options.what_if.push("rank:1=median".parse().unwrap());
+    options
+        .what_if
+        .push("host:slow_tokenize=0".parse().unwrap());
+    let analysis = analyse(&a_late_rank(), &options).unwrap();
+    assert_eq!(analysis.collectives, 6);
+    let gain = analysis.what_if[0].gain_ns;
+    assert!((gain - 1_200_000).abs() < 24_000, "{gain}");
+}
+
+#[test]
+fn the_steps_of_all_ranks_are_steps_of_one_job() {
+    let analysis = analyse(&a_late_rank(), &Options::default()).unwrap();
+    assert_eq!(analysis.steps.len(), 12);
+    let first = &sentences(&analysis)[0];
+    assert!(
+        first.starts_with("6 ProfilerStep#* steps of 2 ranks, median "),
+        "{first}"
+    );
+}
+
+#[test]
+fn gaps_on_the_path_are_what_a_change_of_gaps_gains() {
+    let args: Vec<String> = (1..13)
+        .map(|id| format!("\"correlation\":{id},\"stream\":7,\"device\":0"))
+        .collect();
+    let mut rows = vec![mark("ProfilerStep#1", 0.0, 900.0)];
+    let mut at = 100.0;
+    for (nth, args) in args.iter().enumerate() {
+        rows.push(launch(args, 4.0 * nth as f64));
+        rows.push(kernel(args, 7, at, 50.0));
+        at += if nth % 3 == 0 { 52.0 } else { 51.0 };
+    }
+    let mut options = Options::default();
+    options.what_if.push("gap=0".parse().unwrap());
+    let analysis = analyse(&graph(&rows), &options).unwrap();
+    let queue = analysis.steps[0].classes["queue"];
+    assert_eq!((queue, analysis.what_if[0].gain_ns), (15_000, 15_000));
+    let unknown = analysis
+        .limits
+        .iter()
+        .find(|row| row.group == Group::Unknown);
+    assert_eq!(
+        unknown.unwrap().gain_ns,
+        analysis.window.groups.of(Group::Unknown)
+    );
 }
 
 const CATEGORIES: &[(&str, &[&str])] = &[

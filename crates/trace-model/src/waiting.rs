@@ -50,11 +50,15 @@ const INPUT: [&str; 25] = [
 ];
 
 /// Functions that wait for another thread or process.
-const PEER: [&str; 7] = [
+const PEER: [&str; 11] = [
     "wait",
     "wait_for",
     "wait_for_tokens",
     "barrier",
+    "waitpid",
+    "waitid",
+    "wait3",
+    "wait4",
     "futex",
     "pthread_cond_wait",
     "pthread_cond_timedwait",
@@ -73,15 +77,28 @@ const LOOPS: [&str; 6] = [
 
 /// Returns the name of a function without file, class, namespace and object: `acquire` for
 /// `threading.Lock.acquire`, `get` for `queue.py(12): get`, `poll` for `<built-in method poll of
-/// select.epoll object at 0x7f>`.
+/// select.epoll object at 0x7f>` and for `<method 'poll' of 'select.epoll' objects>`.
 fn plain(name: &str) -> &str {
     for head in ["<built-in method ", "<built-in function "] {
         if let Some(rest) = name.strip_prefix(head) {
-            return rest.split([' ', '>']).next().unwrap_or(rest);
+            let own = rest.split([' ', '>']).next().unwrap_or(rest);
+            let own = own.rsplit('.').next().unwrap_or(own);
+            return own.strip_prefix("posix_").unwrap_or(own);
         }
+    }
+    if let Some(rest) = name.strip_prefix("<method '") {
+        return rest.split('\'').next().unwrap_or(rest);
     }
     let last = name.rsplit([' ', '.', '/', ':']).next().unwrap_or(name);
     last.trim_end_matches("()").trim_end_matches('>')
+}
+
+/// Returns `true` for `os.read`, by which pipes of other processes are read. The `read` of files and of other objects mostly waits for nothing.
+fn is_os_read(name: &str) -> bool {
+    matches!(
+        name,
+        "<built-in function read>" | "<built-in method posix.read>" | "posix.read" | "os.read"
+    ) || name.starts_with("<built-in method read of module object")
 }
 
 /// Returns `true` for tensor operators, which share names with system calls: `select`, `poll`.
@@ -89,6 +106,7 @@ fn of_tensors(name: &str) -> bool {
     name.starts_with("aten::")
         || (name.starts_with("<built-in method ")
             && (name.contains(" of Tensor") || name.contains(" of type object")))
+        || (name.starts_with("<method ") && name.contains(" of 'torch."))
 }
 
 impl Waiting {
@@ -121,7 +139,7 @@ impl Waiting {
             Some(Self::Device)
         } else if of_tensors(name) {
             None
-        } else if INPUT.contains(&plain) || is_queue() {
+        } else if INPUT.contains(&plain) || is_queue() || is_os_read(name) {
             Some(Self::Input)
         } else if PEER.contains(&plain)
             || is_future()
@@ -170,6 +188,17 @@ mod tests {
                 "<built-in method get of _queue.SimpleQueue object at 0x1>",
                 Some(Input),
             ),
+            ("<method 'acquire' of '_thread.lock' objects>", Some(Input)),
+            ("<method 'poll' of 'select.epoll' objects>", Some(Input)),
+            ("<built-in method time.sleep>", Some(Input)),
+            ("<built-in method select.select>", Some(Input)),
+            ("<built-in function read>", Some(Input)),
+            ("<built-in method posix.read>", Some(Input)),
+            ("<built-in function waitpid>", Some(Peer)),
+            ("<built-in function posix_waitpid>", Some(Peer)),
+            ("<method 'read' of '_io.BufferedReader' objects>", None),
+            ("<built-in method read of _io.BytesIO object at 0x1>", None),
+            ("<method 'select' of 'torch._C.TensorBase' objects>", None),
             ("queue.get", Some(Input)),
             ("time.sleep", Some(Input)),
             ("multiprocessing/queues.py(103): get", Some(Input)),
