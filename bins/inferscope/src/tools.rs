@@ -88,6 +88,14 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
                 "how far kernels and steps are from the GPU's limit",
             ),
             (
+                "trace-info critical-path FILE",
+                "what bounds each step: GPU, launches, host, waiting",
+            ),
+            (
+                "trace-info ops FILE",
+                "host operators, their time and the kernels they launch",
+            ),
+            (
                 "trace-info idle FILE",
                 "causes of GPU idle time; launch: launch gaps, queues",
             ),
@@ -128,6 +136,19 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
             (
                 "blkio compare A B",
                 "two block I/O traces; memtrace compare: two captures",
+            ),
+        ],
+    ),
+    (
+        "What would help?",
+        &[
+            (
+                "trace-info critical-path FILE",
+                "gain of each change: --what-if 'host=0.5'",
+            ),
+            (
+                "trace-info roofline FILE",
+                "what faster kernels could gain at most",
             ),
         ],
     ),
@@ -226,6 +247,27 @@ mod tests {
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("ab", "ba"), 1);
+    }
+
+    #[test]
+    fn what_bounds_and_what_would_help_are_questions() {
+        for (question, commands) in [
+            (
+                "Where does time go?",
+                &["critical-path", "roofline", "ops"][..],
+            ),
+            ("What would help?", &["critical-path", "roofline"]),
+        ] {
+            let lines = QUESTIONS.iter().find(|(text, _)| *text == question);
+            let (_, lines) = lines.expect("the question");
+            for command in commands {
+                let start = format!("trace-info {command} ");
+                assert!(
+                    lines.iter().any(|(line, _)| line.starts_with(&start)),
+                    "{start}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -349,8 +349,15 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
     ) else {
         return String::new();
     };
+    let in_collectives = digests.iter().map(|digest| digest.time.comm_ns).sum();
+    let share_of_collectives =
+        gpu_time::percent(straggler.inflicted_ns, in_collectives).unwrap_or(0.0);
     let start = match straggler.persistent {
         true => "The straggler is",
+        // Ranks never arrive at the same instant: little waiting is no finding.
+        false if share_of_collectives < MUCH_WAITING_PCT => {
+            "Ranks hardly wait for each other; most costly is"
+        }
         // Always being the last of two ranks is within chance for a few collectives, and a single
         // long wait for many.
         false if straggler.share > 0.5 => {
@@ -368,7 +375,11 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
             let name = cause
                 .short_name()
                 .map_or_else(String::new, |name| format!(" {name}"));
-            format!("; mostly {}{name} ({times} times)", cause.kind.name())
+            let times = match times {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            format!("; mostly {}{name} ({times})", cause.kind.name())
         });
     format!(
         "{start} rank {}, last in {} of {} collectives; others waited {} for it, {} of that ({} % of all ranks') for it alone{cause}.",
@@ -380,6 +391,10 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
         (straggler.share * 100.0).round(),
     )
 }
+
+/// Minimum share of the time in collectives that ranks wait for one rank, for it to be a finding, in
+/// percent.
+const MUCH_WAITING_PCT: f64 = 5.0;
 
 /// Returns the number of captures that could be joined with the others in more than one way.
 fn ambiguous(job: &Job) -> usize {
@@ -435,7 +450,11 @@ arguments known of {} kernels{by_operator}, launch calls of {}",
     let apart = job.clocks.iter().filter(|c| c.is_none()).count();
     if apart > 0 {
         document.line("clocks", format!(
-            "{apart} ranks share no synchronising collective with the first one: their clocks and waits are not known"
+            "{apart} {} no synchronising collective with the first one: their clocks and waits are not known",
+            match apart {
+                1 => "rank shares",
+                _ => "ranks share",
+            }
         ));
     }
     if job.collectives.iter().any(CollectiveTime::includes_waiting) {

@@ -3,12 +3,14 @@
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, Stage};
 use gpu_time::diff::{
-    ARG_KEYS, Basis, Comparison, Metric, StepKind, compare, compare_chosen, hta, tracelens,
+    ARG_KEYS, Basis, Comparison, ENOUGH_STEPS, Metric, StepKind, compare, compare_chosen, hta,
+    tracelens,
 };
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
 use gpu_time::{GpuWork, Rules};
 use report::{Table, human};
 use trace_input::NamedTrace;
+use trace_model::step_name::phase_of_word;
 
 use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
@@ -17,8 +19,8 @@ use crate::part::PartArgs;
 
 pub(crate) const HELP: &str = "\
 A is the first trace, B the second. Where both have steps of the same kind
-(annotations whose names differ in numbers only), these are compared: times are
-per step, and what lies outside of all steps does not count. Otherwise all of
+(annotations of one phase, such as decode, or whose names differ in numbers
+only), these are compared: times are per step, and what lies outside of all steps does not count. Otherwise all of
 both recordings is compared. A step lasts on the GPU from its first kernel to
 the first of the next step, chosen with --step or not; the last step of a
 recording, which has no next, does not enter the times. Kernels are compared where both traces have the same
@@ -166,7 +168,9 @@ fn structure(
         }
         return Ok(document);
     }
-    document.sentence(answer(&found, why.is_some()));
+    for sentence in answers(&found, why.is_some()) {
+        document.sentence(sentence);
+    }
     for (name, label) in names.into_iter().zip(["A", "B"]) {
         document.line(label, name);
     }
@@ -181,7 +185,7 @@ fn structure(
         for kind in &found.kinds {
             let title = match kind.name.as_str() {
                 "" => "time".to_owned(),
-                name => format!("time of a step {name}, medians of {}", steps_of(kind)),
+                name => format!("time of {}, medians of {}", a_step(name), steps_of(kind)),
             };
             document.table(&title, tables::time_narrow(kind)?);
         }
@@ -314,6 +318,14 @@ fn timed(kind: &StepKind) -> [u64; 2] {
     kind.metric(Metric::Wall).map(|spread| spread.count)
 }
 
+/// A step of a kind: by its phase where that is the kind.
+fn a_step(kind: &str) -> String {
+    match phase_of_word(kind) {
+        Some(phase) => format!("a {} step", phase.name()),
+        None => format!("a step {kind}"),
+    }
+}
+
 fn steps_of(kind: &StepKind) -> String {
     match timed(kind) {
         [a, b] if a == b => format!("{a} step{} each", if a == 1 { "" } else { "s" }),
@@ -321,22 +333,47 @@ fn steps_of(kind: &StepKind) -> String {
     }
 }
 
-/// Relative difference below which times are about the same.
-const ALIKE: f64 = 0.01;
-
-/// Returns the answer: how long both sides take, and which part of the time differs most.
-fn answer(found: &Comparison, unlike: bool) -> String {
+/// Returns the answer: a sentence for each kind of step, differences that chance does not explain first,
+/// those of few steps last, else those with most time.
+fn answers(found: &Comparison, unlike: bool) -> Vec<String> {
     if found.is_equal() {
-        return "A and B do not differ: the same GPU activity with the same times.".to_owned();
+        return vec![
+            "A and B do not differ: the same GPU activity with the same times.".to_owned(),
+        ];
     }
-    let Some(kind) = found.kinds.first() else {
-        return "A and B have nothing in common that can be compared.".to_owned();
-    };
+    if found.kinds.is_empty() {
+        return vec!["A and B have nothing in common that can be compared.".to_owned()];
+    }
+    let mut kinds: Vec<&StepKind> = found.kinds.iter().collect();
+    let is_few = |kind: &StepKind| timed(kind).iter().any(|n| *n < ENOUGH_STEPS);
+    kinds.sort_by_key(|kind| (!kind.is_significant(), is_few(kind)));
+    let more = kinds.split_off(kinds.len().min(MOST_SENTENCES));
+    let mut out: Vec<String> = kinds
+        .into_iter()
+        .map(|kind| answer(found, kind, unlike))
+        .collect();
+    match more.len() {
+        0 => {}
+        1 => out.push("Another kind of step is below.".to_owned()),
+        n => out.push(format!("{n} other kinds of steps are below.")),
+    }
+    out
+}
+
+/// Maximum number of kinds of steps that have a sentence.
+const MOST_SENTENCES: usize = 4;
+
+/// How long both take, and what of the time differs most.
+fn answer(found: &Comparison, kind: &StepKind, unlike: bool) -> String {
     let median = |metric: Metric| kind.metric(metric).map(|spread| spread.median_ns);
     let [a, b] = median(Metric::Wall);
     let what = match found.basis {
         Basis::Steps | Basis::StepsByTime => {
-            format!("per step (median of {}, {})", steps_of(kind), kind.name)
+            let (median, of) = ("median of", steps_of(kind));
+            match phase_of_word(&kind.name) {
+                Some(phase) => format!("per {} step ({median} {of})", phase.name()),
+                None => format!("per step ({median} {of}, {})", kind.name),
+            }
         }
         Basis::Window => "in the window".to_owned(),
         _ => "for all of the recording".to_owned(),
@@ -374,26 +411,26 @@ fn answer(found: &Comparison, unlike: bool) -> String {
         false => String::new(),
     };
     let word = match b - a {
-        change if change.abs() < ALIKE * a => "about as fast as",
+        _ if kind.is_alike() => "about as fast as",
         change if change > 0.0 => "slower than",
         _ => "faster than",
     };
-    let few = timed(kind).iter().any(|n| *n < 3) && found.basis != Basis::Whole;
-    let few = match few && found.basis != Basis::Window {
-        true => " Too few steps to tell a difference from chance.",
-        false => "",
-    };
-    let more = match found.kinds.len() {
-        0 | 1 => String::new(),
-        2 => " Another kind of step is below.".to_owned(),
-        n => format!(" {} other kinds of steps are below.", n - 1),
+    let by_step = matches!(found.basis, Basis::Steps | Basis::StepsByTime);
+    let few = timed(kind).iter().any(|n| *n < ENOUGH_STEPS);
+    let chance = match kind.wall_p {
+        _ if !by_step => String::new(),
+        _ if few => " Too few steps to tell a difference from chance.".to_owned(),
+        Some(p) if !kind.is_alike() && !kind.is_significant() => {
+            format!(" Chance can explain this difference (Mann-Whitney p = {p:.2}).")
+        }
+        _ => String::new(),
     };
     let but = match unlike {
         true => "A and B cannot be compared step with step (see caution): ",
         false => "",
     };
     format!(
-        "{but}B is {word} A {what}: {} against {}{ratio}{changes}.{few}{more}",
+        "{but}B is {word} A {what}: {} against {}{ratio}{changes}.{chance}",
         human::duration(b),
         human::duration(a)
     )
@@ -420,7 +457,7 @@ fn lines(found: &Comparison, document: &mut Document) {
                     "{} holds {a} GPU activities in A and {b} in B: not the same work",
                     match kind.name.as_str() {
                         "" => "the recording".to_owned(),
-                        name => format!("a step {name}"),
+                        name => a_step(name),
                     }
                 ),
             );
@@ -429,10 +466,22 @@ fn lines(found: &Comparison, document: &mut Document) {
     for kind in &found.lonely {
         let side = if kind.steps[0] > 0 { "A" } else { "B" };
         let count = human::count(kind.steps[0].max(kind.steps[1]));
-        let text = format!(
-            "{count} steps {} are only in {side}: not compared",
-            kind.name
-        );
+        let text = match (phase_of_word(&kind.name), count.as_str()) {
+            (Some(phase), "1") => {
+                format!("1 {} step is only in {side}: not compared", phase.name())
+            }
+            (Some(phase), _) => {
+                format!(
+                    "{count} {} steps are only in {side}: not compared",
+                    phase.name()
+                )
+            }
+            (None, "1") => format!("1 step {} is only in {side}: not compared", kind.name),
+            (None, _) => format!(
+                "{count} steps {} are only in {side}: not compared",
+                kind.name
+            ),
+        };
         document.line("steps", text);
     }
     let [a, b] = found.left_out;

@@ -265,11 +265,22 @@ fn idle_verdict(work: &GpuWork<'_>, how: &Split) -> IdleVerdict {
 /// Returns why the device idles, if it idles much and not for lack of launches.
 fn idle_reason(verdict: &IdleVerdict) -> Option<String> {
     match verdict.bound {
-        IdleBound::Gaps | IdleBound::Blocked | IdleBound::Unknown => {
+        IdleBound::Input
+        | IdleBound::LongCall
+        | IdleBound::Gaps
+        | IdleBound::Blocked
+        | IdleBound::Unknown => {
             let (cause, _) = verdict.causes().into_iter().next()?;
             Some(format!("The GPU idles, most of it {}", cause.explanation()))
         }
         _ => None,
+    }
+}
+
+/// Explains the mark of long steps, where there is one.
+fn outlier_legend(rows: &[GpuRow], document: &mut Document) {
+    if tables::has_outliers(rows) {
+        document.line("!", "lasts more than twice the median step of its kind");
     }
 }
 
@@ -443,6 +454,7 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
         if parted {
             if !answer.rows.is_empty() {
                 document.table("", tables::parts(&answer.rows)?);
+                outlier_legend(&answer.rows, &mut document);
             }
         } else {
             let time = answer.rows.first().map_or(answer.whole, |row| row.time);

@@ -1,6 +1,6 @@
 //! `trace-info idle`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use cli::Outcome;
@@ -20,6 +20,8 @@ pub(crate) const HELP: &str = "\
 Every nanosecond of a gap has one cause, judged by the work that ends the gap
 and the call that launched it:
   host wait        CPU-bound: the launch call was not made yet
+  input wait       nor could it be: its thread was waiting for requests, data or
+                   a lock (queue, socket, sleep)
   synchronisation  nor could it be: its thread was waiting for the device
   launch call      in the launch API call: driver, module load, JIT
   launch latency   called after the device ran dry; begun at most 50 us later
@@ -193,9 +195,29 @@ fn headline(answer: &Answer) -> String {
     )
 }
 
-/// Minimum length of a single gap in a call, or of a blocked stream, that is mentioned, in
-/// nanoseconds.
-const LONG_NS: i64 = 1_000_000;
+/// A single gap in a call, or of a blocked stream, that is worth a sentence.
+const LONG_NS: i64 = gpu_time::LONG_CALL_NS;
+
+/// What the threads that launch work did in the longest gaps before they launched it.
+fn host_line(idles: &[(RowKey, &Idle)]) -> Option<String> {
+    let mut by_host: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
+    let gaps = || idles.iter().flat_map(|(_, idle)| &idle.gaps);
+    for gap in gaps() {
+        let waited = gap.time.host_wait_ns + gap.time.input_wait_ns;
+        let is_host = matches!(gap.cause(), IdleCause::HostWait | IdleCause::InputWait);
+        if let Some(host) = gap.host.as_deref().filter(|_| is_host) {
+            let entry = by_host.entry(host).or_default();
+            entry.0 += 1;
+            entry.1 += waited;
+        }
+    }
+    let (host, (count, ns)) = by_host.into_iter().max_by_key(|(_, (_, ns))| *ns)?;
+    Some(format!(
+        "in {count} of the {} longest gaps ({}) the launching thread was mostly in {host}",
+        gaps().count(),
+        human::duration(precise(ns)),
+    ))
+}
 
 fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
     let rows: Vec<(RowKey, &Idle)> = answer.rows().collect();
@@ -204,6 +226,9 @@ fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::
     if skewed > 0 {
         let text = "gaps end with work that starts before its call does: clocks disagree";
         document.line("skewed", format!("{} {text}", human::count(skewed)));
+    }
+    if let Some(host) = host_line(&rows) {
+        document.line("host", host);
     }
     if args.part.by_step() {
         if !rows.is_empty() {

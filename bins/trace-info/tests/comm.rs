@@ -425,3 +425,45 @@ fn gathers_of_the_host_have_sizes() {
         assert_eq!(sizes, [Some(1_000), Some(2_000)], "{row}");
     }
 }
+
+/// Twelve all-reduces of 200 us on two ranks; the second rank arrives `late_us` after the first at two of them.
+fn late_twice(folder: &Path, late_us: usize) -> Vec<PathBuf> {
+    let of_rank = |rank: usize| {
+        let mut events = vec![format!(
+            r#"{{"ph":"M","name":"process_labels","pid":0,"tid":0,"args":{{"labels":"GPU {rank}"}}}}"#
+        )];
+        for step in 0..12 {
+            let at = 1_000 + step * 1_000;
+            // Jitter of a nanosecond, so that no rank is always the last.
+            let jitter = if step % 2 == rank { "" } else { ".001" };
+            let late = match rank == 1 && (step == 3 || step == 8) {
+                true => late_us,
+                false => 0,
+            };
+            let (start, dur) = (at + late, 200 - late);
+            events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_bf16_RING_LL","pid":0,"tid":7,"ts":{start}{jitter},"dur":{dur},"args":{{"device":{rank},"stream":7,"Collective name":"allreduce","In msg nelems":1024,"Out msg nelems":1024,"Group size":2,"dtype":"BFloat16","Process Group Name":"0","Process Group Ranks":"[0, 1]","Seq":{step}}}}}"#
+            ));
+        }
+        let path = folder.join(format!("late{late_us}-rank{rank}.json"));
+        let text = format!(
+            r#"{{"distributedInfo":{{"backend":"nccl","rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#,
+            events.join(",")
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    vec![of_rank(0), of_rank(1)]
+}
+
+#[test]
+fn a_little_waiting_is_no_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = output(&late_twice(folder.path(), 150), &[]);
+    assert!(text.contains("causes most of the waiting"), "{text}");
+    let text = output(&late_twice(folder.path(), 4), &[]);
+    assert!(
+        text.starts_with("Ranks hardly wait for each other"),
+        "{text}"
+    );
+}

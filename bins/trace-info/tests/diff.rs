@@ -272,3 +272,77 @@ fn renamed_kernels_of_one_operator_are_pairs() {
     ];
     assert_eq!(found, want.map(|row| row.map(Some)));
 }
+
+/// Two prefills and twelve decodes, whose kernels take `kernel_us`; with an all-reduce of its own operator if `reduces`.
+fn engine(folder: &Path, name: &str, kernel_us: usize, reduces: bool) -> PathBuf {
+    let mut events = Vec::new();
+    let mut at = 0;
+    let mut id = 0;
+    for step in 0..14 {
+        let is_prefill = step % 7 == 0;
+        let (mark, dur) = match is_prefill {
+            true => ("execute_context_1(900)_generation_0(0)", 20_000),
+            false => ("execute_context_0(0)_generation_8(8)", kernel_us + step % 3),
+        };
+        let length = dur + 500;
+        events.push(format!(
+            r#"{{"ph":"X","ts":{at},"dur":{length},"name":"{mark}","cat":"user_annotation","pid":1,"tid":1}}"#
+        ));
+        let mut launch = |after: usize, operator: &str, kernel: &str, dur: usize| {
+            id += 1;
+            let (start, call, run) = (at + after, at + after + 1, at + after + 5);
+            events.push(format!(
+                r#"{{"ph":"X","ts":{start},"dur":4,"name":"{operator}","cat":"cpu_op","pid":1,"tid":1}},
+{{"ph":"X","ts":{call},"dur":2,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":{id}}}}},
+{{"ph":"X","ts":{run},"dur":{dur},"name":"{kernel}","cat":"kernel","pid":0,"tid":7,"args":{{"correlation":{id},"device":0,"stream":7}}}}"#
+            ));
+        };
+        launch(1, "aten::mm", "gemm", dur);
+        if reduces {
+            launch(
+                dur + 20,
+                "_C_custom_ar::all_reduce",
+                "cross_device_reduce_1stage",
+                30,
+            );
+        }
+        at += length + 100;
+    }
+    let path = folder.join(name);
+    std::fs::write(
+        &path,
+        format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")),
+    )
+    .unwrap();
+    path
+}
+
+/// Prefills take most of the time, but only of the decodes enough are recorded to tell that they became slower.
+#[test]
+fn the_phase_that_changed_comes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = engine(folder.path(), "a.json", 1_000, false);
+    let b = engine(folder.path(), "b.json", 1_200, false);
+    let (_, text, _) = run(&["diff"], &[a.clone(), b]);
+    let lines: Vec<&str> = text.lines().collect();
+    let text = text.replace('\n', " ");
+    assert!(
+        lines[0].starts_with("B is slower than A per decode step"),
+        "{text}"
+    );
+    let prefill = "B is about as fast as A per prefill step (median of 2 steps of A and";
+    let alike = prefill.replace("2 steps of A and", "2 steps each");
+    assert!(text.contains(prefill) || text.contains(&alike), "{text}");
+    assert!(text.contains("Too few steps"), "{text}");
+    assert!(!text.contains("execute_context_*"), "{text}");
+    let c = engine(folder.path(), "c.json", 1_000, true);
+    let (_, text, _) = run(&["diff"], &[a.clone(), c.clone()]);
+    assert!(text.contains("per decode step"), "{text}");
+    let diff = json(&["diff", "--json"], &[a, c]);
+    let rows = diff["kernels"]["rows"].as_array().unwrap();
+    let new: Vec<&Value> = rows.iter().filter(|row| row["status"] == "new").collect();
+    assert!(!new.is_empty());
+    for row in new {
+        assert_eq!(row["operator"], "_C_custom_ar::all_reduce", "{row}");
+    }
+}

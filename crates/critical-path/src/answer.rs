@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_time::Note;
 use report::human;
-use trace_model::step_name::{step_kind, step_phase};
+use trace_model::step_name::step_group;
 
 use crate::{Analysis, Group, Limit, StepRow};
 
@@ -74,19 +74,13 @@ struct Phase<'a> {
     steps: Vec<&'a StepRow>,
 }
 
-/// Returns the phase of a step from its name: the one that the engine names, else the name without
-/// numbers.
-fn phase_of(name: &str) -> String {
-    match step_phase(name) {
-        Some(phase) => phase.name().to_owned(),
-        None => step_kind(name),
-    }
-}
-
 fn phases(analysis: &Analysis) -> Vec<Phase<'_>> {
     let mut by_name: BTreeMap<String, Vec<&StepRow>> = BTreeMap::new();
     for step in &analysis.steps {
-        by_name.entry(phase_of(&step.name)).or_default().push(step);
+        by_name
+            .entry(step_group(&step.name))
+            .or_default()
+            .push(step);
     }
     let phases = by_name.into_iter();
     let mut phases: Vec<Phase<'_>> = phases.map(|(name, steps)| Phase { name, steps }).collect();

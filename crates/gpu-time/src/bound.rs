@@ -9,6 +9,9 @@ use crate::idle::{Idle, IdleCause, IdleScope, IdleTime};
 /// Minimum share of idle time in the span that bounds the work, in percent.
 pub const IDLE_MUCH_PCT: f64 = 20.0;
 
+/// Minimum time in a single launch API call that is not launch overhead, in nanoseconds.
+pub const LONG_CALL_NS: i64 = 1_000_000;
+
 /// The bound of an idle GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -18,6 +21,11 @@ pub enum IdleBound {
     NotIdle,
     /// Most idle time is [`IdleCause::HostWait`]: the host launched nothing.
     Host,
+    /// Most idle time is [`IdleCause::InputWait`]: the host waited for requests, data or a lock.
+    Input,
+    /// Most idle time is one launch API call, longer than [`LONG_CALL_NS`]: module load, compilation
+    /// or allocation, not launch overhead.
+    LongCall,
     /// Most idle time is [`IdleCause::Synchronisation`]: the host launched nothing, as it waited for the GPU.
     Synchronisation,
     /// Most idle time is [`IdleCause::LaunchCall`] or [`IdleCause::LaunchLatency`]: launch
@@ -38,8 +46,9 @@ pub enum IdleBound {
 
 impl IdleBound {
     /// Causes of idle time of each bound, in the order in which bounds are tried.
-    const CAUSES: [(Self, &[IdleCause]); 7] = [
+    const CAUSES: [(Self, &[IdleCause]); 8] = [
         (Self::Host, &[IdleCause::HostWait]),
+        (Self::Input, &[IdleCause::InputWait]),
         (Self::Synchronisation, &[IdleCause::Synchronisation]),
         (
             Self::Launch,
@@ -70,6 +79,8 @@ impl IdleBound {
         match self {
             Self::NotIdle => "Not bound by idle time",
             Self::Host => "Host-bound",
+            Self::Input => "Bound by waiting for requests or data",
+            Self::LongCall => "Bound by one long launch call",
             Self::Synchronisation => "Host-bound, by synchronisation",
             Self::Launch => "Launch-bound",
             Self::HostAndLaunch => "Host- and launch-bound",
@@ -98,7 +109,9 @@ impl IdleVerdict {
     /// anything. Cost: one pass.
     pub fn of<'i>(parts: impl IntoIterator<Item = &'i Idle>) -> Self {
         let (mut span_ns, mut time) = (0_i64, IdleTime::default());
+        let mut longest_call_ns = 0;
         for part in parts {
+            longest_call_ns = longest_call_ns.max(part.longest_call_ns);
             let whole = part.rows.iter().find(|row| row.scope == IdleScope::Trace);
             if let Some(row) = whole {
                 span_ns = span_ns.saturating_add(row.span_ns);
@@ -112,6 +125,9 @@ impl IdleVerdict {
             .find(|(_, causes)| sum(causes) > time.idle_ns / 2);
         let bound = match (is_idle, most) {
             (false, _) => IdleBound::NotIdle,
+            (true, _) if longest_call_ns > LONG_CALL_NS.max(time.idle_ns / 2) => {
+                IdleBound::LongCall
+            }
             (true, Some((bound, _))) => bound,
             (true, None) => IdleBound::Several,
         };

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
-use trace_model::interval::{Interval, IntervalSet};
-use trace_model::kernel::Activity;
-use trace_model::{DeviceId, StreamId, ThreadId, TimeRange, Timestamp};
+#[cfg(doc)]
+use trace_model::Waiting;
+use trace_model::interval::Interval;
+use trace_model::{DeviceId, StreamId, TimeRange, Timestamp};
 
+use crate::host_code::{Waits, most_of};
 use crate::split::{Split, StepRule};
 use crate::work::{GpuEvent, GpuWork};
 
@@ -23,6 +24,9 @@ pub const PLAUSIBLE_LATENCY_NS: i64 = 50_000;
 pub enum IdleCause {
     /// The launch API call had not been made yet.
     HostWait,
+    /// The launch API call had not been made yet, and its thread was waiting for something from
+    /// outside ([`Waiting::Input`]): a request, data, a queue, a lock, time to pass.
+    InputWait,
     /// The launch API call had not been made yet, and its thread was waiting for the device: in a
     /// synchronization or a blocking memcpy.
     Synchronisation,
@@ -44,8 +48,9 @@ pub enum IdleCause {
 
 impl IdleCause {
     /// All causes.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::HostWait,
+        Self::InputWait,
         Self::Synchronisation,
         Self::LaunchCall,
         Self::LaunchLatency,
@@ -58,6 +63,7 @@ impl IdleCause {
     pub fn name(self) -> &'static str {
         match self {
             Self::HostWait => "host_wait",
+            Self::InputWait => "input_wait",
             Self::Synchronisation => "synchronisation",
             Self::LaunchCall => "launch_call",
             Self::LaunchLatency => "launch_latency",
@@ -71,6 +77,7 @@ impl IdleCause {
     pub fn explanation(self) -> &'static str {
         match self {
             Self::HostWait => "the host launched nothing (CPU-bound)",
+            Self::InputWait => "while the host was waiting too (for requests, data or a lock)",
             Self::Synchronisation => "the host was waiting for the GPU (synchronisation)",
             Self::LaunchCall => "in the launch API call (driver, module load, JIT)",
             Self::LaunchLatency => "launch latency",
@@ -91,6 +98,8 @@ pub struct IdleTime {
     pub idle_ns: i64,
     /// See [`IdleCause::HostWait`].
     pub host_wait_ns: i64,
+    /// See [`IdleCause::InputWait`].
+    pub input_wait_ns: i64,
     /// See [`IdleCause::Synchronisation`].
     pub synchronisation_ns: i64,
     /// See [`IdleCause::LaunchCall`].
@@ -110,6 +119,7 @@ impl IdleTime {
     pub fn of(&self, cause: IdleCause) -> i64 {
         match cause {
             IdleCause::HostWait => self.host_wait_ns,
+            IdleCause::InputWait => self.input_wait_ns,
             IdleCause::Synchronisation => self.synchronisation_ns,
             IdleCause::LaunchCall => self.launch_call_ns,
             IdleCause::LaunchLatency => self.launch_latency_ns,
@@ -123,6 +133,7 @@ impl IdleTime {
         self.gaps += gap.gaps;
         self.idle_ns += gap.idle_ns;
         self.host_wait_ns += gap.host_wait_ns;
+        self.input_wait_ns += gap.input_wait_ns;
         self.synchronisation_ns += gap.synchronisation_ns;
         self.launch_call_ns += gap.launch_call_ns;
         self.launch_latency_ns += gap.launch_latency_ns;
@@ -194,6 +205,9 @@ pub struct Gap {
     pub after: String,
     /// Name of the call that launched that activity.
     pub call: Option<String>,
+    /// Function that the thread of that call spent most of the gap in before it made the call, with
+    /// its caller. Built-in functions count as part of the function that calls them.
+    pub host: Option<String>,
 }
 
 impl Gap {
@@ -218,37 +232,13 @@ pub struct Idle {
     pub rows: Vec<IdleRow>,
     /// The longest gaps in which no device did anything, longest first.
     pub gaps: Vec<Gap>,
+    /// Longest time of one gap of the trace in one launch API call.
+    pub longest_call_ns: i64,
     /// Start of the first GPU activity of the trace; 0 without any.
     pub start_ns: i64,
     /// Number of gaps of the trace whose ending activity starts before its launch API call does:
     /// the clocks of host and device disagree.
     pub skewed: u64,
-}
-
-/// Calls in which a thread waits for the device.
-struct Waits {
-    by_thread: FxHashMap<Option<ThreadId>, IntervalSet>,
-}
-
-impl Waits {
-    fn new(work: &GpuWork<'_>) -> Self {
-        let mut by_thread: FxHashMap<_, IntervalSet> = FxHashMap::default();
-        for call in work.index().activities().calls() {
-            let call = work.trace().slice(*call);
-            let name = call.name().unwrap_or("");
-            let waits = match work.index().activity(call) {
-                Activity::SyncApi => !name.contains("WaitEvent"),
-                Activity::MemcpyApi => !name.contains("Async"),
-                _ => false,
-            };
-            if waits {
-                let thread = call.track().thread;
-                let span = (call.ts().nanos(), call.end().nanos());
-                by_thread.entry(thread).or_default().cover(span);
-            }
-        }
-        Self { by_thread }
-    }
 }
 
 /// A gap in the activity of one scope, with the activities before and after it.
@@ -429,6 +419,7 @@ fn measured(
             continue;
         };
         out.skewed += u64::from(skewed);
+        out.longest_call_ns = out.longest_call_ns.max(time.launch_call_ns);
         total.add(&time);
         judged.push((at, time, gap));
     }
@@ -475,6 +466,7 @@ fn measured(
     out.gaps = gaps
         .filter_map(|((start_ns, end_ns), time, gap)| {
             let place = gap.after.or(gap.before)?;
+            let call = gap.after.and_then(|after| work.launch_of(after));
             Some(Gap {
                 start_ns,
                 end_ns,
@@ -483,11 +475,14 @@ fn measured(
                 time,
                 before: name(gap.before),
                 after: name(gap.after),
-                call: gap
-                    .after
-                    .and_then(|after| work.launch_of(after))
-                    .and_then(|call| call.name())
-                    .map(str::to_owned),
+                call: call.and_then(|call| call.name()).map(str::to_owned),
+                host: call.and_then(|call| {
+                    most_of(
+                        work,
+                        call.track_id(),
+                        (start_ns, end_ns.min(call.ts().nanos())),
+                    )
+                }),
             })
         })
         .collect();
@@ -556,8 +551,7 @@ fn judge(
         Timestamp::from_nanos(from),
         Timestamp::from_nanos(called.clamp(from, to)),
     );
-    let waited = waits.by_thread.get(&call.track().thread);
-    time.synchronisation_ns = waited.map_or(0, |set| set.clip(before).measure().get());
-    time.host_wait_ns = inside(start, called) - time.synchronisation_ns;
+    (time.synchronisation_ns, time.input_wait_ns) = waits.within(call.track().thread, before);
+    time.host_wait_ns = inside(start, called) - time.synchronisation_ns - time.input_wait_ns;
     Some(((from, to), time, skewed))
 }

@@ -40,6 +40,7 @@ pub mod comm;
 pub mod compat;
 pub mod diff;
 mod error;
+mod host_code;
 mod idle;
 mod kernels;
 mod launch;
@@ -55,7 +56,7 @@ pub mod tables;
 mod work;
 
 pub use account::{Account, GpuTime, LARGE_GAP_NS, Unions, account, gpu_time, percent};
-pub use bound::{IDLE_MUCH_PCT, IdleBound, IdleVerdict};
+pub use bound::{IDLE_MUCH_PCT, IdleBound, IdleVerdict, LONG_CALL_NS};
 pub use caveats::{granularity_ns, notes};
 pub use error::Error;
 pub use idle::{

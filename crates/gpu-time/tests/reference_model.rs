@@ -264,7 +264,7 @@ proptest! {
             prop_assert_eq!(row.busy_ns, ns((start..end).filter(|t| busy(*t)).count(), unit));
             let t = &row.time;
             prop_assert_eq!(t.idle_ns, row.span_ns - row.busy_ns);
-            let sum = t.host_wait_ns + t.synchronisation_ns + t.launch_call_ns + t.launch_latency_ns + t.kernel_wait_ns + t.blocked_ns + t.other_ns;
+            let sum = t.host_wait_ns + t.input_wait_ns + t.synchronisation_ns + t.launch_call_ns + t.launch_latency_ns + t.kernel_wait_ns + t.blocked_ns + t.other_ns;
             prop_assert_eq!(sum, t.idle_ns);
 
             // For each instant: the activity that ends the gap, and the state of its call.

@@ -240,6 +240,21 @@ pub fn step_kind(name: &str) -> String {
     out + rest
 }
 
+/// Returns the group of steps that are alike: the phase that the name states, else the kind of the step.
+///
+/// ```
+/// use trace_model::step_name::step_group;
+///
+/// assert_eq!(step_group("execute_context_0(0)_generation_32(32)"), "decode");
+/// assert_eq!(step_group("ProfilerStep#3"), "ProfilerStep#*");
+/// ```
+pub fn step_group(name: &str) -> String {
+    match step_phase(name) {
+        Some(phase) => phase.name().to_owned(),
+        None => step_kind(name),
+    }
+}
+
 /// Returns `name` with each number, including a `#` before it, replaced by `#`.
 pub fn without_numbers(name: &str) -> Cow<'_, str> {
     if !name.bytes().any(|b| b.is_ascii_digit()) {

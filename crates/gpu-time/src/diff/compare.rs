@@ -1,6 +1,7 @@
 //! Compares the steps, windows or whole recordings of two traces, and their time breakdowns.
 
-pub use trace_model::step_name::step_kind;
+use stats::mann_whitney;
+pub use trace_model::step_name::step_group;
 use trace_model::{TimeRange, Timestamp};
 
 use crate::account::{Account, GpuTime, account};
@@ -94,7 +95,8 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StepKind {
-    /// Name of the steps with numbers replaced by `*`; empty for windows and whole recordings.
+    /// Phase of the steps, where their names state it (`prefill`, `decode`, `mixed`), else their name
+    /// with numbers replaced by `*`; empty for windows and whole recordings.
     pub name: String,
     /// Number of steps of each side; 1 for windows and whole recordings.
     pub steps: [u64; 2],
@@ -104,7 +106,19 @@ pub struct StepKind {
     pub metrics: [[Spread; 2]; 8],
     /// Number of kernels, memcpys and memsets of each side, in all steps.
     pub events: [u64; 2],
+    /// Two-sided p of the Mann-Whitney test on [`Metric::Wall`] of both sides; `None` where a side
+    /// has fewer than [`ENOUGH_STEPS`].
+    pub wall_p: Option<f64>,
 }
+
+/// Minimum number of steps of each side that a difference can be told from chance by.
+pub const ENOUGH_STEPS: u64 = 3;
+
+/// Maximum p of a difference that chance does not explain.
+const SIGNIFICANT: f64 = 0.05;
+
+/// Medians that differ by less than this part of the first are about the same.
+const ALIKE: f64 = 0.01;
 
 impl StepKind {
     /// Returns the distribution of one metric on both sides.
@@ -113,6 +127,18 @@ impl StepKind {
         at.and_then(|at| self.metrics.get(at))
             .copied()
             .unwrap_or_default()
+    }
+
+    /// Returns `true` if the medians of [`Metric::Wall`] differ by less than 1 % of the first.
+    pub fn is_alike(&self) -> bool {
+        let [a, b] = self.metric(Metric::Wall).map(|spread| spread.median_ns);
+        (b - a).abs() < ALIKE * a
+    }
+
+    /// Returns `true` if the steps of the sides take different times, which chance does not explain
+    /// (p at most 0.05).
+    pub fn is_significant(&self) -> bool {
+        !self.is_alike() && self.wall_p.is_some_and(|p| p <= SIGNIFICANT)
     }
 
     /// Returns `true` if each side has steps of this kind.
@@ -310,17 +336,28 @@ fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]
 
 fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
     let timed = timed(of);
-    let metrics = Metric::ALL.map(|metric| {
-        [0, 1].map(|i| {
-            let values = timed[i].iter().map(|cut| metric.of(&cut.time, cut.host_ns));
-            Spread::of(&mut values.collect::<Vec<_>>())
-        })
+    let values = |metric: Metric, i: usize| {
+        let list = timed.get(i).into_iter().flatten();
+        list.map(move |cut| metric.of(&cut.time, cut.host_ns))
+    };
+    let metrics = Metric::ALL
+        .map(|metric| [0, 1].map(|i| Spread::of(&mut values(metric, i).collect::<Vec<_>>())));
+    let is_enough = timed.iter().all(|cuts| cuts.len() as u64 >= ENOUGH_STEPS);
+    let wall_p = is_enough.then(|| {
+        #[expect(clippy::cast_precision_loss, reason = "only the order counts")]
+        let [a, b] = [0, 1].map(|i| {
+            values(Metric::Wall, i)
+                .map(|ns| ns as f64)
+                .collect::<Vec<_>>()
+        });
+        mann_whitney(&a, &b)
     });
     StepKind {
         name: name.to_owned(),
         steps: [of[0].len() as u64, of[1].len() as u64],
         metrics,
         events: [0, 1].map(|i| of[i].iter().map(|cut| cut.events.len() as u64).sum()),
+        wall_p,
     }
 }
 
@@ -387,7 +424,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
         }
         out.push(Cut {
             place,
-            kind: step_kind(&step.name),
+            kind: step_group(&step.name),
             name: step.name.clone(),
             events,
             start_ns,

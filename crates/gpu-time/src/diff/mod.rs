@@ -24,7 +24,8 @@ use serde::Serialize;
 use trace_model::kernel::KernelClass;
 
 pub use compare::{
-    Basis, Comparison, Metric, StepKind, StepTime, compare, compare_chosen, step_kind,
+    Basis, Comparison, ENOUGH_STEPS, Metric, StepKind, StepTime, compare, compare_chosen,
+    step_group,
 };
 pub use pair::Evidence;
 
@@ -65,7 +66,8 @@ pub struct KernelPair {
     pub steps: [u64; 2],
     /// Modules around it, outermost first, without instance numbers: `Model/DecoderLayer/MLP`.
     pub module: String,
-    /// Lowest operator or function around it in both traces.
+    /// Lowest operator or function around it in both traces; around it in its own where only one
+    /// trace has it.
     pub operator: String,
     /// Name of the kernel; `None` where the trace has no counterpart.
     pub kernels: [Option<String>; 2],

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use trace_model::align::{kernel_stem, longest_common};
 use trace_model::kernel::KernelClass;
 
@@ -45,7 +45,7 @@ impl Evidence {
 pub(crate) struct EventPair {
     pub(crate) events: [Option<usize>; 2],
     pub(crate) evidence: Evidence,
-    /// Lowest node around it in both traces, in each tree.
+    /// Lowest node around it in both traces, in each tree; its own where it has no counterpart.
     pub(crate) nodes: [usize; 2],
 }
 
@@ -152,7 +152,29 @@ pub(crate) fn pair(a: &Side<'_, '_>, b: &Side<'_, '_>) -> (Vec<EventPair>, Place
     let nowhere = [0, 0];
     let (left, right) = (&a.tree.unlinked, &b.tree.unlinked);
     events(a, left, b, right, nowhere, Evidence::Name, &mut out);
-    (by_name(a, b, out), matched)
+    let mut out = by_name(a, b, out);
+    at_their_own_nodes([a, b], &mut out);
+    (out, matched)
+}
+
+/// Sets the node of each activity without a counterpart to the one that launched it: there is no
+/// other side with which the node must agree.
+fn at_their_own_nodes(sides: [&Side<'_, '_>; 2], pairs: &mut [EventPair]) {
+    for (at, side) in sides.into_iter().enumerate() {
+        let mut own: FxHashMap<usize, usize> = FxHashMap::default();
+        for (place, node) in side.tree.nodes.iter().enumerate() {
+            own.extend(node.events.iter().map(|event| (*event, place)));
+        }
+        for pair in pairs.iter_mut() {
+            let is_alone = pair.evidence == Evidence::Unmatched;
+            let (Some(event), Some(node)) = (pair.events[at], pair.nodes.get_mut(at)) else {
+                continue;
+            };
+            if is_alone && let Some(place) = own.get(&event) {
+                *node = *place;
+            }
+        }
+    }
 }
 
 /// Returns the entries of `list` at indices other than the given ones.

@@ -1,6 +1,9 @@
 //! GPU time breakdowns.
 
+use std::collections::BTreeMap;
+
 use report::{Cell, Column, RealFormat, Table};
+use trace_model::step_name::step_group;
 
 use super::row_key::{self, RowKey};
 use super::{count, nanos, pct};
@@ -352,8 +355,41 @@ fn spread_rows(
 /// Minimum duration of a marked step, as a multiple of the median.
 const OUTLIER: i64 = 2;
 
+fn of_steps(row: &GpuRow) -> bool {
+    row.of.step_index.is_some() && row.device.is_none()
+}
+
+/// Returns for each row whether it is a step that lasts more than twice the median of the steps of
+/// its kind, of which there are three or more. Kinds are those of [`step_group`].
+fn outliers(rows: &[GpuRow]) -> Vec<bool> {
+    let kind = |row: &GpuRow| row.of.step.as_deref().map(step_group);
+    let mut spans: BTreeMap<Option<String>, Vec<i64>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| of_steps(row)) {
+        spans.entry(kind(row)).or_default().push(row.time.span_ns);
+    }
+    let limits: BTreeMap<Option<String>, i64> = spans
+        .into_iter()
+        .filter(|(_, spans)| spans.len() > 2)
+        .map(|(kind, mut spans)| {
+            let median = nearest(Spread::of(&mut spans).median_ns);
+            (kind, OUTLIER.saturating_mul(median))
+        })
+        .collect();
+    let is_outlier = |row: &GpuRow| {
+        let limit = limits.get(&kind(row));
+        of_steps(row) && limit.is_some_and(|limit| row.time.span_ns > *limit)
+    };
+    rows.iter().map(is_outlier).collect()
+}
+
+/// Returns `true` if [`parts`] marks a step with `!`.
+pub fn has_outliers(rows: &[GpuRow]) -> bool {
+    outliers(rows).contains(&true)
+}
+
 /// Returns the breakdowns of parts of one trace, one line each. With three or more steps the median
-/// and the 90th percentile follow; a step that lasts more than twice the median is marked with `!`.
+/// and the 90th percentile follow; a step that lasts more than twice the median of its kind is marked
+/// with `!`.
 ///
 /// # Errors
 ///
@@ -374,16 +410,10 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
         nanos("idle_ns", "idle"),
     ]);
     let mut table = Table::new("parts", columns)?;
-    let of_steps = |row: &&GpuRow| row.of.step_index.is_some() && row.device.is_none();
-    let steps: Vec<&GpuRow> = rows.iter().filter(of_steps).collect();
-    let spans = steps.iter().map(|row| row.time.span_ns);
-    let median = Spread::of(&mut spans.collect::<Vec<_>>()).median_ns;
+    let steps: Vec<&GpuRow> = rows.iter().filter(|row| of_steps(row)).collect();
     let has_spread = steps.len() > 2;
-    for row in rows {
+    for (row, is_outlier) in rows.iter().zip(outliers(rows)) {
         let mut part = Vec::new();
-        let is_outlier = has_spread
-            && of_steps(&row)
-            && row.time.span_ns > OUTLIER.saturating_mul(nearest(median));
         part.extend(is_outlier.then(|| "!".to_owned()));
         part.extend(row.of.step.is_some().then(|| row.of.step_label()));
         match (row.device, row.stream) {

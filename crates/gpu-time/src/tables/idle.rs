@@ -24,6 +24,7 @@ pub fn idle(results: &[(RowKey, &Idle)]) -> Result<Table> {
         count("gaps", "gaps"),
         nanos("idle_ns", "idle"),
         nanos("host_wait_ns", "host wait"),
+        nanos("input_wait_ns", "input wait"),
         nanos("synchronisation_ns", "synchronisation"),
         nanos("launch_call_ns", "in launch call"),
         nanos("launch_latency_ns", "launch latency"),
@@ -36,7 +37,7 @@ pub fn idle(results: &[(RowKey, &Idle)]) -> Result<Table> {
         for row in &result.rows {
             let t = &row.time;
             let mut cells = keys.cells(of);
-            cells.extend::<[Cell<'_>; 14]>([
+            cells.extend::<[Cell<'_>; 15]>([
                 row.scope.name().into(),
                 row.device.map(|d| d.0).into(),
                 row.stream.map(|s| s.0).into(),
@@ -45,6 +46,7 @@ pub fn idle(results: &[(RowKey, &Idle)]) -> Result<Table> {
                 t.gaps.into(),
                 t.idle_ns.into(),
                 t.host_wait_ns.into(),
+                t.input_wait_ns.into(),
                 t.synchronisation_ns.into(),
                 t.launch_call_ns.into(),
                 t.launch_latency_ns.into(),
@@ -58,32 +60,41 @@ pub fn idle(results: &[(RowKey, &Idle)]) -> Result<Table> {
     Ok(table)
 }
 
-fn narrow(of: &'static str) -> Vec<Column> {
-    vec![
+/// Columns for text output; waiting for input has one if there is any.
+fn narrow(of: &'static str, has_input: bool) -> Vec<Column> {
+    let mut columns = vec![
         Column::text(of),
         count("gaps", "gaps"),
         nanos("idle_ns", "idle"),
         nanos("host_wait_ns", "CPU-bound"),
+    ];
+    columns.extend(has_input.then(|| nanos("input_wait_ns", "input")));
+    columns.extend([
         nanos("synchronisation_ns", "sync."),
         nanos("launch_call_ns", "in call"),
         nanos("launch_ns", "latency"),
         nanos("blocked_ns", "blocked"),
         nanos("other_ns", "unknown"),
-    ]
+    ]);
+    columns
 }
 
-fn narrow_cells<'c>(of: &'c str, t: &IdleTime) -> [Cell<'c>; 9] {
-    [
+fn narrow_cells<'c>(of: &'c str, t: &IdleTime, has_input: bool) -> Vec<Cell<'c>> {
+    let mut cells = vec![
         of.into(),
         t.gaps.into(),
         t.idle_ns.into(),
         t.host_wait_ns.into(),
-        t.synchronisation_ns.into(),
+    ];
+    cells.extend(has_input.then(|| Cell::from(t.input_wait_ns)));
+    cells.extend([
+        Cell::from(t.synchronisation_ns),
         t.launch_call_ns.into(),
         (t.launch_latency_ns + t.kernel_wait_ns).into(),
         t.blocked_ns.into(),
         t.other_ns.into(),
-    ]
+    ]);
+    cells
 }
 
 /// Returns the idle time of one trace by cause, for text output.
@@ -92,14 +103,15 @@ fn narrow_cells<'c>(of: &'c str, t: &IdleTime) -> [Cell<'c>; 9] {
 ///
 /// Returns an error only on a defect.
 pub fn idle_narrow(result: &Idle) -> Result<Table> {
-    let mut table = Table::new("idle", narrow("of"))?;
+    let has_input = result.rows.iter().any(|row| row.time.input_wait_ns > 0);
+    let mut table = Table::new("idle", narrow("of", has_input))?;
     for row in &result.rows {
         let of = match (row.device, row.stream) {
             (Some(device), Some(stream)) => format!("  {}/{}", device.0, stream.0),
             (Some(device), None) => format!("GPU {}", device.0),
             _ => "trace".to_owned(),
         };
-        table.push(&narrow_cells(&of, &row.time))?;
+        table.push(&narrow_cells(&of, &row.time, has_input))?;
     }
     Ok(table)
 }
@@ -111,11 +123,13 @@ pub fn idle_narrow(result: &Idle) -> Result<Table> {
 ///
 /// Returns an error only on a defect.
 pub fn idle_steps(results: &[(RowKey, &Idle)]) -> Result<Table> {
-    let mut table = Table::new("idle", narrow("step"))?;
+    let mut rows = results.iter().flat_map(|(_, result)| &result.rows);
+    let has_input = rows.any(|row| row.time.input_wait_ns > 0);
+    let mut table = Table::new("idle", narrow("step", has_input))?;
     for (of, result) in results {
         let rows = result.rows.iter();
         for row in rows.filter(|row| row.scope == IdleScope::Trace) {
-            table.push(&narrow_cells(&of.step_label(), &row.time))?;
+            table.push(&narrow_cells(&of.step_label(), &row.time, has_input))?;
         }
     }
     Ok(table)
@@ -151,6 +165,7 @@ pub fn gaps(results: &[(RowKey, &Idle)], for_people: bool) -> Result<Table> {
     ]);
     if !for_people {
         columns.push(Column::text("call"));
+        columns.push(Column::text("host"));
     }
     let mut table = Table::new("gaps", columns)?;
     let mut short = BTreeMap::new();
@@ -176,6 +191,7 @@ pub fn gaps(results: &[(RowKey, &Idle)], for_people: bool) -> Result<Table> {
             ]);
             if !for_people {
                 cells.push(gap.call.as_deref().into());
+                cells.push(gap.host.as_deref().into());
             }
             table.push(&cells)?;
         }

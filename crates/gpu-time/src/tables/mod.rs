@@ -20,7 +20,7 @@ use trace_model::{DeviceId, StreamId};
 use crate::note::Note;
 use crate::spread::Spread;
 
-pub use gpu::{GpuRow, gpu, parts, profile, reference, traces};
+pub use gpu::{GpuRow, gpu, has_outliers, parts, profile, reference, traces};
 pub use hta::{hta_idle, hta_types};
 pub use idle::{gaps, idle, idle_narrow, idle_steps};
 pub use kernels::{kernels, kernels_narrow, launchers};

@@ -187,6 +187,16 @@ rotary void aiter::kn_entry_2c_sbhd_cached_indirect_inplace<aiter::OpCachedFwd, 
 quantization void transformer_engine::cast_transpose_kernel<128, 1>(float const*)
 quantization cast_transpose_kernel
 moe _compute_writeback_idx
+moe _compute_expt_data
+moe permute_with_mask_map_kernel
+moe eplb_map_to_physical_kernel
+moe_gemm void fp8_blockscale_gemm::fp8_gemm_offset_kernel<128>(X)
+attention void natten::cuda::fna::fna_forward_kernel<X>(Y)
+attention parallel_nsa_fwd_kernel
+gemm void quip::decode_matvec_e8p_kernel(X)
+sampling _ranks_kernel
+quantization void transformer_engine::delayed_scaling_recipe::kernel_bulk(X)
+embedding void tensorrt_llm::kernels::lookup_kernel<float>(X)
 attention void kernel_mha<128, 64>(Params)
 collective barrier_all_intra_node_atomic_cas_block
 elementwise Op2dTensorLite

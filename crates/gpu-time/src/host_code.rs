@@ -1,0 +1,161 @@
+//! What the threads that launch GPU activity do in between: wait, and for what, or run code.
+
+use rustc_hash::FxHashMap;
+use trace_model::interval::{Interval, IntervalSet};
+use trace_model::kernel::Activity;
+use trace_model::{Slice, SliceId, StrId, ThreadId, TimeRange, TrackId, Waiting};
+
+use crate::work::GpuWork;
+
+/// When threads wait.
+pub(crate) struct Waits {
+    /// For the device.
+    device: FxHashMap<Option<ThreadId>, IntervalSet>,
+    /// For something from outside.
+    input: FxHashMap<Option<ThreadId>, IntervalSet>,
+}
+
+impl Waits {
+    /// Cost: one pass over the slices.
+    pub(crate) fn new(work: &GpuWork<'_>) -> Self {
+        let mut device: FxHashMap<_, IntervalSet> = FxHashMap::default();
+        for call in work.index().activities().calls() {
+            let call = work.trace().slice(*call);
+            let name = call.name().unwrap_or("");
+            let waits = match work.index().activity(call) {
+                Activity::SyncApi => !name.contains("WaitEvent"),
+                Activity::MemcpyApi => !name.contains("Async"),
+                _ => false,
+            };
+            if waits {
+                let thread = call.track().thread;
+                device.entry(thread).or_default().cover(range(call));
+            }
+        }
+        let mut input = inputs(work);
+        for (thread, set) in &mut input {
+            if let Some(waits) = device.get(thread) {
+                *set = set.subtract(waits);
+            }
+        }
+        Self { device, input }
+    }
+
+    /// Returns how long a thread waits for the device and how long for something from outside, in
+    /// nanoseconds. The two do not overlap.
+    pub(crate) fn within(&self, thread: Option<ThreadId>, range: TimeRange) -> (i64, i64) {
+        let of = |sets: &FxHashMap<_, IntervalSet>| {
+            let set = sets.get(&thread);
+            set.map_or(0, |set| set.clip(range).measure().get())
+        };
+        (of(&self.device), of(&self.input))
+    }
+}
+
+fn range(slice: Slice<'_>) -> Interval {
+    (slice.ts().nanos(), slice.end().nanos())
+}
+
+fn is_code(activity: Activity) -> bool {
+    matches!(activity, Activity::PythonFunction | Activity::CpuOp) || activity.is_api()
+}
+
+/// Returns when functions that wait for something from outside are innermost: code that runs within
+/// a wait is no wait. A lock within a function that waits for another thread is not from outside.
+fn inputs(work: &GpuWork<'_>) -> FxHashMap<Option<ThreadId>, IntervalSet> {
+    let trace = work.trace();
+    let mut names: FxHashMap<StrId, Option<Waiting>> = FxHashMap::default();
+    let mut waiting_for = |slice: Slice<'_>| {
+        let name = slice.name_id()?;
+        let known = names.entry(name);
+        *known.or_insert_with(|| Waiting::of_own_time(trace.text(name)))
+    };
+    let mut inside: FxHashMap<SliceId, Vec<Interval>> = FxHashMap::default();
+    let mut waits: Vec<(Option<ThreadId>, SliceId, Interval)> = Vec::new();
+    for slice in trace.slices() {
+        if !is_code(work.index().activity(slice)) {
+            continue;
+        }
+        if !inside.is_empty() {
+            let mut around = slice.ancestors();
+            let around = around.find(|parent| is_code(work.index().activity(*parent)));
+            if let Some(list) = around.and_then(|parent| inside.get_mut(&parent.id())) {
+                list.push(range(slice));
+            }
+        }
+        let is_input = waiting_for(slice) == Some(Waiting::Input);
+        if is_input
+            && !slice
+                .ancestors()
+                .any(|p| waiting_for(p) == Some(Waiting::Peer))
+        {
+            inside.insert(slice.id(), Vec::new());
+            waits.push((slice.track().thread, slice.id(), range(slice)));
+        }
+    }
+    let mut threads: FxHashMap<Option<ThreadId>, Vec<Interval>> = FxHashMap::default();
+    for (thread, slice, range) in waits {
+        let others = inside.remove(&slice).unwrap_or_default();
+        let others: IntervalSet = others.into_iter().collect();
+        let whole: IntervalSet = std::iter::once(range).collect();
+        let own = threads.entry(thread).or_default();
+        own.extend_from_slice(whole.subtract(&others).as_slice());
+    }
+    let sets = threads.into_iter();
+    sets.map(|(thread, mut own)| {
+        own.sort_unstable();
+        (thread, own.into_iter().collect())
+    })
+    .collect()
+}
+
+fn is_function(work: &GpuWork<'_>, slice: Slice<'_>) -> bool {
+    work.index().activity(slice) == Activity::PythonFunction
+        && !slice.name().is_some_and(|name| name.starts_with('<'))
+        || work.index().activity(slice) == Activity::CpuOp
+}
+
+/// Returns the function or operator with most time of its own on a track between two instants, with
+/// the function that called it: `queue.py(154): get in core.py(700): _process_input_queue`. Built-in
+/// functions are part of what calls them.
+///
+/// Cost: the slices of the track in that time.
+pub(crate) fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) -> Option<String> {
+    let trace = work.trace();
+    let list = trace.slices_on(track);
+    let begin = list.partition_point(|s| trace.slice(*s).ts().nanos() <= from);
+    let end = list.partition_point(|s| trace.slice(*s).ts().nanos() < to);
+    let last = begin.checked_sub(1).and_then(|at| list.get(at));
+    let last = last.map(|last| trace.slice(*last));
+    let open = last
+        .into_iter()
+        .flat_map(|last| std::iter::once(last).chain(last.ancestors()));
+    let inner = list.get(begin..end.max(begin)).unwrap_or_default();
+    let mut own: FxHashMap<SliceId, i64> = FxHashMap::default();
+    for slice in open.chain(inner.iter().map(|s| trace.slice(*s))) {
+        let ns = slice.end().nanos().min(to) - slice.ts().nanos().max(from);
+        if ns <= 0 || !is_function(work, slice) {
+            continue;
+        }
+        *own.entry(slice.id()).or_default() += ns;
+        let caller = slice.ancestors().find(|parent| is_function(work, *parent));
+        if let Some(caller) = caller {
+            *own.entry(caller.id()).or_default() -= ns;
+        }
+    }
+    let mut sums: FxHashMap<String, i64> = FxHashMap::default();
+    for (slice, ns) in own {
+        let slice = trace.slice(slice);
+        let caller = slice.ancestors().find(|parent| is_function(work, *parent));
+        let name = slice.name().unwrap_or("");
+        let text = match caller.and_then(|caller| caller.name()) {
+            Some(caller) => format!("{name} in {caller}"),
+            None => name.to_owned(),
+        };
+        *sums.entry(text).or_default() += ns;
+    }
+    let most = sums
+        .into_iter()
+        .max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))?;
+    (most.1 > 0).then_some(most.0)
+}
