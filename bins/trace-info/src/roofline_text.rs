@@ -3,7 +3,7 @@
 use gpu_time::{Note, percent};
 use report::human;
 use report::{Column, Table, Unit};
-use roofline::{Analysis, Basis, By, Coverage, Phase, RecordedDevice, Row, StepRow};
+use roofline::{Analysis, Basis, By, Phase, RecordedDevice, Row, StepRow};
 use trace_model::kernel::display_names;
 
 use crate::document::Document;
@@ -47,14 +47,13 @@ pub(crate) fn coverage(analysis: &Analysis) -> String {
     }
     match (analysis.pct(), analysis.devices.get(analysis.main_device)) {
         (Some(pct), Some(device)) => {
-            let at_least = if is_bounded(coverage) {
-                "at least "
-            } else {
-                ""
+            let subject = match known < 99.95 {
+                true => "that part runs",
+                false => "it runs",
             };
             text.push_str(&format!(
-                "; it runs at {at_least}{} of the limit of {}",
-                human::percent(pct),
+                "; {subject} at {} of the limit of {}",
+                range(pct, analysis.pct_ends()),
                 device.name
             ));
         }
@@ -67,12 +66,16 @@ pub(crate) fn coverage(analysis: &Analysis) -> String {
     text
 }
 
-/// Are some of the numbers lower bounds?
-fn is_bounded(coverage: &Coverage) -> bool {
-    let bases = Basis::ALL.iter().zip(&coverage.by_basis);
-    bases
-        .into_iter()
-        .any(|(basis, share)| *basis == Basis::Bound && share.calls > 0)
+/// A percentage, or from where to where it can be.
+fn range(pct: f64, [low, high]: [Option<f64>; 2]) -> String {
+    let low = low.map(human::percent);
+    let high = high.map(human::percent);
+    match (low, high) {
+        (Some(low), Some(high)) if low == high => low,
+        (Some(low), Some(high)) => format!("{low} to {high}"),
+        (Some(low), None) => format!("at least {low}"),
+        (None, _) => human::percent(pct),
+    }
 }
 
 pub(crate) fn write(
@@ -213,6 +216,16 @@ fn ladders(document: &mut Document, analysis: &Analysis) {
     }
 }
 
+/// Share of a step's GPU time that has numbers from which on its share of the limit is stated, in percent.
+const ENOUGH_KNOWN: f64 = 90.0;
+
+/// What a step needs at least over its busy time, in percent; `None` where too little of that has numbers.
+fn share_of_limit(step: &StepRow) -> Option<f64> {
+    step.known_pct().filter(|pct| *pct >= ENOUGH_KNOWN)?;
+    let busy = precise(step.busy_ns);
+    (busy > 0.0).then(|| Some(100.0 * step.model_limit_ns? / busy))?
+}
+
 fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> String {
     let lengths = &step.lengths;
     let mut head = match count {
@@ -243,10 +256,8 @@ fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> St
             ));
         }
         if rung.line == "busy"
-            && let Some(model) = step.model_limit_ns
-            && rung.ns > 0.0
+            && let Some(pct) = share_of_limit(step)
         {
-            let pct = 100.0 * model / rung.ns;
             part.push_str(&format!(": {} of the device's limit", human::percent(pct)));
         }
         parts.push(part);
@@ -257,6 +268,9 @@ fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> St
             "; {} of its GPU time has numbers",
             human::percent(pct)
         ));
+        if pct < ENOUGH_KNOWN {
+            text.push_str(", too little for a share of the limit");
+        }
     }
     if let (Some(rows), Some(tokens)) = (step.rows, lengths.tokens())
         && rows > tokens
@@ -428,8 +442,6 @@ fn steps(analysis: &Analysis, top: usize) -> anyhow::Result<Table> {
     for step in analysis.steps.iter().take(top) {
         let requests = step.lengths.requests().map(count_of).unwrap_or_default();
         let tokens = step.lengths.tokens().map(count_of).unwrap_or_default();
-        let busy = precise(step.busy_ns);
-        let pct = step.model_limit_ns.filter(|_| busy > 0.0);
         table.push(&[
             step.phase().map_or("", |phase| phase.name()).into(),
             requests.as_str().into(),
@@ -440,7 +452,7 @@ fn steps(analysis: &Analysis, top: usize) -> anyhow::Result<Table> {
             step.floor_limit_ns.into(),
             step.busy_ns.into(),
             step.span_ns().into(),
-            pct.map(|ns| 100.0 * ns / busy).into(),
+            share_of_limit(step).into(),
         ])?;
     }
     Ok(table)

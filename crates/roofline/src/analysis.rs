@@ -213,4 +213,21 @@ impl Analysis {
         }
         (time > 0).then(|| 100.0 * limit / crate::views::nanos(time))
     }
+
+    /// Returns the least and the greatest value that [`Self::pct`] can have: by the low and by the high ends of all calls that have
+    /// numbers; `None` where an end is not known.
+    pub fn pct_ends(&self) -> [Option<f64>; 2] {
+        let known = || {
+            let rows = self.calls.rows.iter();
+            rows.filter(|row| row.basis() != Basis::Unknown)
+        };
+        let time: i64 = known().map(|row| row.known_time_ns).sum();
+        let low = known().map(|row| row.limit_low_ns).sum::<Option<f64>>();
+        let high = known().map(|row| row.limit_high_ns).sum::<Option<f64>>();
+        [low, high].map(|limit| {
+            limit
+                .filter(|_| time > 0)
+                .map(|ns| 100.0 * ns / crate::views::nanos(time))
+        })
+    }
 }

@@ -11,7 +11,8 @@ pub struct Rung {
     pub line: &'static str,
     /// Its time.
     pub ns: f64,
-    /// The line is a lower bound: it lacks calls without numbers, or has calls whose numbers are one.
+    /// The line is a lower bound: it lacks calls without numbers, or has calls whose numbers are one. A line that holds the
+    /// measured time of calls without numbers is none.
     pub at_least: bool,
     /// Cause of the difference to the line before.
     pub difference: &'static str,
@@ -33,13 +34,13 @@ impl StepRow {
             (
                 "operators",
                 self.ops_limit_ns,
-                needs.bounded_time_ns > 0,
+                needs.bounded_time_ns > 0 && needs.unknown_time_ns == 0,
                 "intermediate results",
             ),
             (
                 "floor",
                 self.floor_limit_ns,
-                needs.bounded_time_ns > 0,
+                needs.bounded_time_ns > 0 && needs.unknown_time_ns == 0,
                 "too small kernels",
             ),
             (
