@@ -30,6 +30,9 @@ pub(crate) fn share(part: i64, whole: i64) -> f64 {
 /// Minimum model error that makes the verdict itself doubtful, in percent.
 const UNSURE: f64 = 25.0;
 
+/// Minimum time behind its end from which a recording is not called whole, in percent of its time.
+const NOTABLE: f64 = 1.0;
+
 /// Returns the caveats: contradicted dependencies, a model that misses the recording, changes
 /// without effect.
 #[must_use]
@@ -145,7 +148,8 @@ fn sentence(phase: &Phase<'_>, is_unsure: bool) -> String {
         0 | 1 => String::new(),
         n => format!(" of {} ranks", human::count(n as u64)),
     };
-    let is_all = phase.steps.iter().all(|step| behind(step) == 0);
+    let mut each = phase.steps.iter();
+    let is_all = each.all(|step| share(behind(step), step.duration_ns) < NOTABLE);
     let subject = match (numbers.len(), phase.name.as_str()) {
         (1, "whole") if is_all => format!("The whole recording{of_ranks} takes {time}"),
         (1, "whole") => format!("The recording{of_ranks} takes {time} to its last GPU work"),
@@ -175,7 +179,10 @@ fn sentence(phase: &Phase<'_>, is_unsure: bool) -> String {
     };
     let pct = share(most, total);
     let verdict = match largest {
-        Group::Unknown => format!("what bounds them is unknown for {}", human::percent(pct)),
+        Group::Unknown => {
+            let what = if numbers.len() == 1 { "it" } else { "them" };
+            format!("what bounds {what} is unknown for {}", human::percent(pct))
+        }
         group if is_unsure => {
             let pct = human::percent(pct);
             format!(
