@@ -214,11 +214,7 @@ pub(crate) fn steps(part: &Part, assigned: &Assigned, offset: u32) -> Vec<Step> 
     let mut out: Vec<Step> = Vec::with_capacity(count);
     for step in 0..count {
         let host = assigned.host[step];
-        // A recording without steps has no next step for work of another stream to belong to.
-        let work = match assigned.whole {
-            true => [last_any[step], NONE],
-            false => [last_main[step], last_any[step]],
-        };
+        let work = [last_main[step], last_any[step]];
         let mut flags = Vec::new();
         let (mut end, node) = match work.into_iter().find(|op| *op != NONE) {
             Some(op) => (ops.end[op as usize], offset + part.end_node(op)),
