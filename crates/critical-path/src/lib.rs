@@ -9,7 +9,7 @@
 //! * [`analyse`]: all of it as one [`Analysis`], with limits and opportunities.
 //!
 //! A step ends with its last work on the main stream and begins where the step before it ended, so step times of a rank add up
-//! to the window. A recording without steps ends with its last work of any stream. Each dependency has an [`Evidence`]: recorded, guessed by a stated rule, or fitting in time alone. A latency
+//! to the window. Each dependency has an [`Evidence`]: recorded, guessed by a stated rule, or fitting in time alone. A latency
 //! costs what was recorded up to what is typical in the trace; the rest is residual, which no dependency explains. A replay
 //! without a change therefore gives the recorded times exactly, and typical latencies alone are the model, whose error is the
 //! uncertainty of every prediction.
