@@ -93,7 +93,7 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
             ),
             (
                 "trace-info ops FILE",
-                "host operators, their time and the kernels they launch",
+                "host operators, their time and their kernels",
             ),
             (
                 "trace-info idle FILE",
