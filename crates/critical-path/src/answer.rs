@@ -152,7 +152,9 @@ fn sentence(phase: &Phase<'_>, is_unsure: bool) -> String {
     let is_all = each.all(|step| share(behind(step), step.duration_ns) < NOTABLE);
     let subject = match (numbers.len(), phase.name.as_str()) {
         (1, "whole") if is_all => format!("The whole recording{of_ranks} takes {time}"),
-        (1, "whole") => format!("The recording{of_ranks} takes {time} to its last GPU work"),
+        (1, "whole") => {
+            format!("The recording{of_ranks} takes {time} to the last work of its main stream")
+        }
         (1, name) => format!("1 {name} step{of_ranks} takes {time}"),
         (n, name) => {
             let n = human::count(n as u64);
