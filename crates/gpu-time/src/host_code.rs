@@ -33,6 +33,7 @@ impl Waits {
             }
         }
         let mut input = inputs(work);
+        #[expect(clippy::iter_over_hash_type, reason = "each thread for itself")]
         for (thread, set) in &mut input {
             if let Some(waits) = device.get(thread) {
                 *set = set.subtract(waits);
@@ -144,6 +145,7 @@ pub(crate) fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) 
         }
     }
     let mut sums: FxHashMap<String, i64> = FxHashMap::default();
+    #[expect(clippy::iter_over_hash_type, reason = "sums")]
     for (slice, ns) in own {
         let slice = trace.slice(slice);
         let caller = slice.ancestors().find(|parent| is_function(work, *parent));
