@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let folder = dir.path();
-/// let to = rocpd_convert::Destination::new(folder, "run", []);
+/// let to = rocpd_convert::Destination::new(folder, "run", ["measured.db"]);
 /// assert_eq!(to.file("results.pftrace")?, folder.join("run_results.pftrace"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -18,7 +18,7 @@
 //! let dir = tempfile::tempdir()?;
 //! rocpd_synth::generate(dir.path(), &rocpd_synth::Shape::small())?;
 //! let set = RocpdSet::open(&[dir.path()], &OpenOptions::default())?;
-//! let to = Destination::new(dir.path(), "run", []);
+//! let to = Destination::new(dir.path(), "run", set.files());
 //! let report = pftrace::write(&set, &Filter::default(), &pftrace::Options::default(), &to)?;
 //! assert_eq!(report.parts[0].file, "run_results.pftrace");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
