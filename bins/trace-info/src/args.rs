@@ -138,11 +138,14 @@ impl ReportArgs {
     }
 }
 
+/// Heading of the options that choose rules, in help.
+pub(crate) const RULES: &str = "Rules";
+
 /// How kernels are classified.
 #[derive(Debug, Args)]
 pub(crate) struct ClassesArgs {
     /// Rows of your own for the table of kernel classes and communication (docs/kernels.md)
-    #[arg(long, value_name = "FILE", value_parser = trace_input::kernel_rules)]
+    #[arg(long, help_heading = RULES, value_name = "FILE", value_parser = trace_input::kernel_rules)]
     pub(crate) classes: Option<KernelRules>,
 }
 

@@ -16,7 +16,7 @@ use crate::document::Document;
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct EmptyArgs {
     /// Exit with 1 when a trace holds no GPU activity
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) fail_on_empty: bool,
 }
 

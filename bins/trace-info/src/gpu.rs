@@ -17,7 +17,7 @@ use report::human;
 use trace_input::NamedTrace;
 use trace_model::{TimeRange, Trace};
 
-use crate::args::{ClassesArgs, ReportArgs};
+use crate::args::{ClassesArgs, RULES, ReportArgs};
 use crate::document::{Destination, Document};
 use crate::empty::{self, Answers};
 use crate::kernels::precise;
@@ -56,19 +56,19 @@ pub(crate) struct GpuArgs {
     pub(crate) part: PartArgs,
 }
 
-/// Whose rules.
+/// How kernels are classified, and what counts.
 #[derive(Debug, Args)]
 pub(crate) struct RulesArgs {
     /// What counts as communication, computation and copying
-    #[arg(long, value_enum, value_name = "RULES", default_value_t)]
+    #[arg(long, help_heading = RULES, value_enum, value_name = "RULES", default_value_t)]
     pub(crate) rules: RulesName,
     /// Only work whose launch is in the trace, as TraceLens' reports have it
-    #[arg(long)]
+    #[arg(long, help_heading = RULES)]
     pub(crate) linked_only: bool,
     #[command(flatten)]
     pub(crate) classes: ClassesArgs,
     /// With --rules hta: cut events to whole microseconds, as that tool does by default
-    #[arg(long)]
+    #[arg(long, help_heading = RULES)]
     pub(crate) hta_rounding: bool,
 }
 

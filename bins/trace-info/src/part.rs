@@ -9,15 +9,19 @@ use trace_input::{NamedTrace, only_args};
 use trace_model::kernel::NamePattern;
 use trace_model::{TimeRange, Timestamp};
 
+/// Heading of these options in help.
+const PART: &str = "Steps and windows";
+
 /// Which part of a trace.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PartArgs {
     /// One result for each step of the engine
-    #[arg(long)]
+    #[arg(long, help_heading = PART)]
     pub(crate) per_step: bool,
     /// What a step is
     #[arg(
         long,
+        help_heading = PART,
         value_enum,
         value_name = "WHAT",
         default_value_t,
@@ -27,6 +31,7 @@ pub(crate) struct PartArgs {
     /// Steps are slices of this name (* any text, ? any character, | or)
     #[arg(
         long,
+        help_heading = PART,
         value_name = "PATTERN",
         requires = "per_step",
         conflicts_with = "steps"
@@ -35,6 +40,7 @@ pub(crate) struct PartArgs {
     /// What belongs to a step
     #[arg(
         long,
+        help_heading = PART,
         value_enum,
         value_name = "RULE",
         default_value_t,
@@ -42,16 +48,16 @@ pub(crate) struct PartArgs {
     )]
     pub(crate) step_by: StepBy,
     /// Only steps with this number (from 0), numbers A..B, or name (* any text, ? any character, | or)
-    #[arg(long, value_name = "N|A..B|NAME")]
+    #[arg(long, help_heading = PART, value_name = "N|A..B|NAME")]
     pub(crate) step: Option<StepChoice>,
     /// Only A..B, in ns of the trace's clock, or with + from the first GPU work on: +1ms..+2ms
-    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
+    #[arg(long, help_heading = PART, value_name = "A..B", allow_hyphen_values = true)]
     pub(crate) window: Option<WindowSpec>,
     /// Only the time of the first slice of this name (* any text, ? any character, | or)
-    #[arg(long, value_name = "PATTERN", conflicts_with = "window")]
+    #[arg(long, help_heading = PART, value_name = "PATTERN", conflicts_with = "window")]
     pub(crate) window_of: Option<String>,
     /// Of the slices of --window-of the one with this number, from 0
-    #[arg(long, value_name = "N", default_value_t, requires = "window_of")]
+    #[arg(long, help_heading = PART, value_name = "N", default_value_t, requires = "window_of")]
     pub(crate) window_index: usize,
 }
 

@@ -40,10 +40,10 @@ impl HasJson for Format {
 pub struct FormatArgs<F: HasJson = Format> {
     /// Format of the result; the first one listed unless given
     // Not `default_value_t`: clap keeps that in a static, which all `F` of one program would share.
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     format: Option<F>,
     /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
     json: bool,
 }
 
@@ -67,7 +67,7 @@ impl<F: HasJson> FormatArgs<F> {
 #[derive(Debug, Clone, Default, Args)]
 pub struct OutputArgs {
     /// Write the result to FILE, complete or not at all ('-' is standard output)
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
 
@@ -131,10 +131,10 @@ impl InputArgs {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct VerbosityArgs {
     /// Say nothing on standard error but errors
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     pub quiet: bool,
     /// Say on standard error what was found and how long it took
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,
 }
 
