@@ -7,7 +7,7 @@ use sqlite_scan::{Database, Leaves, Value};
 
 use crate::error::{Error, Result};
 use crate::parquet_folder::Folder;
-use crate::recognise::{DatabaseKind, arrow_folder, is_events};
+use crate::recognise::{DatabaseKind, arrow_folder};
 
 /// An export of Nsight Systems, opened for reading. Tables and columns are found by name; those that are absent read as empty
 /// and NULL, so every version of the schema is read alike.
@@ -61,19 +61,9 @@ impl Export {
             DatabaseKind::Nvprof => return Err(Error::Nvprof { name }),
             DatabaseKind::Other => return Err(Error::NoEvents { name }),
         }
-        let export = Self {
+        Ok(Self {
             tables: Tables::Sqlite(Box::new(database)),
-        };
-        for table in export.table_names().filter(|table| is_events(table)) {
-            if !export.has_column(table, "start") && !export.has_column(table, "timestamp") {
-                return Err(Error::NoColumn {
-                    name,
-                    table: table.to_owned(),
-                    column: "start",
-                });
-            }
-        }
-        Ok(export)
+        })
     }
 
     /// Returns the name of the input.

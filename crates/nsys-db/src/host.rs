@@ -9,7 +9,7 @@ use crate::chains::Chains;
 use crate::error::Result;
 use crate::identity::Recorded;
 use crate::ids::{ProcessKey, tid};
-use crate::load::{EarlyCall, Loader, Span};
+use crate::load::{EarlyCall, FreeLanes, Loader, Span};
 
 const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
@@ -277,7 +277,7 @@ impl Loader<'_> {
     /// Puts waits on tracks beside the streams, which they overlap.
     fn put_waits(&mut self, waits: Waits) -> Result<()> {
         let is_new = self.session.is_at_least(SYNC_TYPES);
-        let mut lanes: FxHashMap<(ProcessKey, i64, Option<i64>), LaneId> = FxHashMap::default();
+        let mut lanes = FreeLanes::new();
         let mut list = waits.list;
         list.sort_by_key(|wait| (wait.start, -wait.end, wait.row));
         for wait in list {
@@ -296,18 +296,14 @@ impl Loader<'_> {
             };
             let name = of_call.or(of_type).unwrap_or("Sync");
             let key = (wait.place.process, device, stream);
-            let lane = match lanes.get(&key) {
-                Some(lane) => *lane,
-                None => {
-                    let track = match stream {
-                        Some(stream) => format!("GPU {device} stream {stream} sync"),
-                        None => format!("GPU {device} sync"),
-                    };
-                    let lane = self.named_lane(wait.place.process, TrackKind::ProcessChild, &track);
-                    lanes.insert(key, lane);
-                    lane
-                }
+            let track = match stream {
+                Some(stream) => format!("GPU {device} stream {stream} sync"),
+                None => format!("GPU {device} sync"),
             };
+            let lane = lanes.get(key, (wait.start, wait.end), || {
+                let kind = TrackKind::ProcessChildUnmerged;
+                self.named_lane(wait.place.process, kind, &track)
+            });
             self.list.clear();
             self.int(self.keys.device, Some(device));
             self.int(self.keys.stream, stream);
@@ -336,7 +332,8 @@ impl Loader<'_> {
             "overheadType",
             "eventClass",
         ];
-        let mut lanes: FxHashMap<Option<i64>, LaneId> = FxHashMap::default();
+        let is_overhead = category == "overhead";
+        let mut overhead = Vec::new();
         self.export.scan(table, columns, |row, values| {
             let [start, end, thread, name, text, overhead, class] = values;
             if class.as_int() == Some(BACKTRACE) {
@@ -360,26 +357,28 @@ impl Loader<'_> {
                 (None, Some(kind)) => Some(self.builder.string(overhead_name(kind))),
                 (name, _) => name,
             };
-            let is_overhead = category == "overhead";
             self.counts.overhead += u64::from(is_overhead);
-            // Overhead overlaps the calls of its thread.
-            let lane = match (thread.as_int(), is_overhead) {
-                (Some(thread), false) => self.thread(thread),
-                (thread, _) => match lanes.get(&thread) {
-                    Some(lane) => *lane,
-                    None => {
-                        let lane = self.beside(thread, "profiler overhead");
-                        lanes.insert(thread, lane);
-                        lane
-                    }
-                },
-            };
             self.list.clear();
-            if let Some(data) = self.data(name, category) {
-                self.put(lane, start, Some(end), data);
+            let Some(data) = self.data(name, category) else {
+                return Ok(());
+            };
+            match thread.as_int() {
+                Some(thread) if !is_overhead => {
+                    let lane = self.thread(thread);
+                    self.put(lane, start, Some(end), data);
+                }
+                thread => overhead.push((thread, start, end, row, data)),
             }
             Ok(())
-        })
+        })?;
+        // It overlaps the calls of its thread, and itself.
+        overhead.sort_by_key(|(thread, start, end, row, _)| (*thread, *start, *end, *row));
+        let mut lanes = FreeLanes::new();
+        for (thread, start, end, _, data) in overhead {
+            let lane = lanes.get(thread, (start, end), || self.beside(thread, category));
+            self.put(lane, start, Some(end), data);
+        }
+        Ok(())
     }
 
     /// Returns a lane on a track beside that of a thread.
@@ -393,7 +392,7 @@ impl Loader<'_> {
         let track = Track {
             name: Some(label),
             process,
-            ..Track::new(TrackKind::ProcessChild)
+            ..Track::new(TrackKind::ProcessChildUnmerged)
         };
         let track = self.builder.track(track);
         self.builder.lane(Some(track))

@@ -47,6 +47,7 @@ impl Loader<'_> {
     /// Finds the limits of the recording, and completes the metadata.
     pub(crate) fn limits(&mut self) -> Result<()> {
         let lost = self.events_lost()?;
+        self.keep_record();
         let unread = self.unread();
         let has_schemas = self.export.has_rows("NVTX_PAYLOAD_SCHEMAS")?;
         let counts = &self.counts;
@@ -278,12 +279,6 @@ impl Loader<'_> {
                 "deviceProperties".to_owned(),
                 Json::from(devices).to_string(),
             ));
-        }
-        if let Some(host) = self.session.host {
-            entries.push(("host".to_owned(), format!("{host:016x}")));
-        }
-        if let Some(clock) = self.session.system_clock_ns {
-            entries.push(("system_clock_ns".to_owned(), clock.to_string()));
         }
         entries
     }

@@ -174,6 +174,7 @@ pub(crate) struct Loader<'e> {
     pub(crate) collectives: Collectives,
     /// Rows read, by table.
     pub(crate) records: BTreeMap<String, u64>,
+    last_record: Option<(String, u64)>,
     /// Calls that launch graphs, and whether anything they launched was recorded.
     pub(crate) graph_launches: FxHashMap<(ProcessKey, i64), bool>,
     /// Calls before the collection, by process and correlation id: kept if what they launched is in it.
@@ -206,6 +207,41 @@ pub(crate) struct EarlyCall {
     pub(crate) data: SliceData,
 }
 
+/// Tracks of events that may overlap: each event goes to the first track of its key that is free, or to a new one. Events come in
+/// ascending time.
+#[derive(Debug)]
+pub(crate) struct FreeLanes<K>(FxHashMap<K, Vec<(i64, LaneId)>>);
+
+impl<K: Eq + std::hash::Hash> FreeLanes<K> {
+    pub(crate) fn new() -> Self {
+        Self(FxHashMap::default())
+    }
+
+    /// Returns the lane for an event from `start` to `end`; `make` creates one.
+    pub(crate) fn get(
+        &mut self,
+        key: K,
+        (start, end): (i64, i64),
+        make: impl FnOnce() -> LaneId,
+    ) -> LaneId {
+        let lanes = self.0.entry(key).or_default();
+        match lanes
+            .iter_mut()
+            .find(|(busy_until, _)| *busy_until <= start)
+        {
+            Some(slot) => {
+                slot.0 = end;
+                slot.1
+            }
+            None => {
+                let lane = make();
+                lanes.push((end, lane));
+                lane
+            }
+        }
+    }
+}
+
 impl<'e> Loader<'e> {
     fn new(export: &'e Export, strings: Strings<'e>, options: &'e LoadOptions) -> Result<Self> {
         let mut builder = TraceBuilder::new();
@@ -226,6 +262,7 @@ impl<'e> Loader<'e> {
             identity: None,
             collectives: Collectives::default(),
             records: BTreeMap::new(),
+            last_record: None,
             graph_launches: FxHashMap::default(),
             early_calls: FxHashMap::default(),
             launching: FxHashSet::default(),
@@ -404,13 +441,23 @@ impl<'e> Loader<'e> {
     }
 
     pub(crate) fn count_row(&mut self, table: &str) {
-        match self.records.get_mut(table) {
-            Some(count) => *count += 1,
-            None => {
-                self.records.insert(table.to_owned(), 1);
-            }
-        }
         self.builder.meta.events += 1;
+        // Consecutive rows are of one table.
+        if let Some((last, count)) = &mut self.last_record
+            && last == table
+        {
+            *count += 1;
+            return;
+        }
+        self.keep_record();
+        self.last_record = Some((table.to_owned(), 1));
+    }
+
+    /// Adds the rows counted last to those of their table.
+    pub(crate) fn keep_record(&mut self) {
+        if let Some((table, count)) = self.last_record.take() {
+            *self.records.entry(table).or_default() += count;
+        }
     }
 
     pub(crate) fn data(

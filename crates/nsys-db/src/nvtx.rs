@@ -7,7 +7,7 @@ use trace_model::{Arg, LaneId, SliceData, TrackKind};
 use crate::collective::{Call, CommRange};
 use crate::error::Result;
 use crate::ids::ProcessKey;
-use crate::load::Loader;
+use crate::load::{FreeLanes, Loader};
 use crate::payload::{Field, Named, Schemas};
 use crate::strings::text;
 
@@ -432,33 +432,16 @@ impl Loader<'_> {
         ranges.sort_by(|a, b| {
             (a.process, &a.domain, a.start, a.row).cmp(&(b.process, &b.domain, b.start, b.row))
         });
-        let mut lanes: Vec<(i64, LaneId)> = Vec::new();
-        let mut of: Option<(ProcessKey, String)> = None;
+        let mut lanes = FreeLanes::new();
         for range in ranges {
-            let own = (range.process, range.domain);
-            if of.as_ref() != Some(&own) {
-                lanes.clear();
-            }
-            let end = range.end.unwrap_or(i64::MAX);
-            let free = lanes
-                .iter_mut()
-                .find(|(busy_until, _)| *busy_until <= range.start);
-            let lane = match free {
-                Some(slot) => {
-                    slot.0 = end;
-                    slot.1
-                }
-                None => {
-                    let name = match own.1.as_str() {
-                        "" => "NVTX ranges".to_owned(),
-                        domain => format!("NVTX ranges {domain}"),
-                    };
-                    let lane = self.named_lane(own.0, TrackKind::ProcessChildUnmerged, &name);
-                    lanes.push((end, lane));
-                    lane
-                }
+            let name = match range.domain.as_str() {
+                "" => "NVTX ranges".to_owned(),
+                domain => format!("NVTX ranges {domain}"),
             };
-            of = Some(own);
+            let times = (range.start, range.end.unwrap_or(i64::MAX));
+            let lane = lanes.get((range.process, range.domain), times, || {
+                self.named_lane(range.process, TrackKind::ProcessChildUnmerged, &name)
+            });
             self.put(lane, range.start, range.end, range.data);
         }
     }

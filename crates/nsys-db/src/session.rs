@@ -20,8 +20,6 @@ pub(crate) struct Session {
     pub(crate) shift_ns: i64,
     /// Unix time of the start of the collection.
     pub(crate) utc_ns: Option<i64>,
-    /// The machine's clock at the start of the collection.
-    pub(crate) system_clock_ns: Option<i64>,
     /// Length of the collection.
     pub(crate) duration_ns: Option<i64>,
     /// How CUDA graphs were recorded.
@@ -34,8 +32,6 @@ pub(crate) struct Session {
     pub(crate) has_blobs: Option<bool>,
     /// See `has_blobs`.
     pub(crate) has_json: Option<bool>,
-    /// Host, as an opaque number: equal for equal hosts.
-    pub(crate) host: Option<u64>,
 }
 
 impl Session {
@@ -57,10 +53,9 @@ impl Session {
         )?;
         export.scan(
             "TARGET_INFO_SESSION_START_TIME",
-            ["utcEpochNs", "systemClockNs"],
-            |_, [utc, system]| {
+            ["utcEpochNs"],
+            |_, [utc]| {
                 session.utc_ns = session.utc_ns.or(utc.as_int());
-                session.system_clock_ns = session.system_clock_ns.or(system.as_int());
                 Ok(())
             },
         )?;
@@ -68,16 +63,6 @@ impl Session {
             session.duration_ns = session.duration_ns.or(duration.as_int());
             Ok(())
         })?;
-        export.scan(
-            "TARGET_INFO_SYSTEM_ENV",
-            ["name", "value"],
-            |_, [name, value]| {
-                if matches!(name, Value::Text(b"Hostname")) && session.host.is_none() {
-                    session.host = text(value).map(|host| fingerprint(&host));
-                }
-                Ok(())
-            },
-        )?;
         Ok(session)
     }
 
@@ -169,13 +154,6 @@ fn version(value: Value<'_>) -> Option<String> {
                 .all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-')
     };
     text(value).filter(is_version)
-}
-
-/// Returns a number that is equal for equal texts and does not reveal them (FNV-1a).
-fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             continue;
         }
         let accept = |file: &Path| {
-            let is_trace = is_trace(file);
+            let is_trace = is_trace(file) && nsys::may_be_recording(file);
             if !is_trace {
                 left_out.add(file);
             }

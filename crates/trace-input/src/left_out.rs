@@ -15,11 +15,16 @@ struct Kind {
     remedy: &'static str,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind {
         ends: &[".nsys-rep", ".qdrep", ".qdstrm"],
         what: "reports of Nsight Systems",
         remedy: "the format is closed: `nsys export --type sqlite --include-blobs true FILE` writes a .sqlite file that is read",
+    },
+    Kind {
+        ends: &[".sqlite", ".sqlite3"],
+        what: "SQLite files without a recording",
+        remedy: "they have the tables of neither Nsight Systems nor rocPD",
     },
     Kind {
         ends: &[".h5", ".hdf5"],
@@ -107,13 +112,13 @@ mod tests {
             left.add(Path::new(name));
         }
         let all = left.sentences();
-        assert_eq!(all.len(), 2, "{all:?}");
+        assert_eq!(all.len(), 3, "{all:?}");
         assert!(
             all[0].starts_with(
                 "left out 2 of the files, reports of Nsight Systems: a.nsys-rep, ...;"
             )
         );
         assert!(all[0].contains("nsys export --type sqlite"));
-        assert!(all[1].contains("snap.pickle.gz;"), "{all:?}");
+        assert!(all[2].contains("snap.pickle.gz;"), "{all:?}");
     }
 }

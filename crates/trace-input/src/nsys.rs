@@ -87,6 +87,33 @@ fn recognised(path: &Path) -> anyhow::Result<Option<Export>> {
         .transpose()?)
 }
 
+/// Returns `false` for a file with an ending of SQLite that is certainly no recording: other programs use these endings too. A
+/// damaged database may be one; its reader reports the damage.
+pub(crate) fn may_be_recording(path: &Path) -> bool {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    let name = byte_source::logical_name(&name);
+    if !name.ends_with(".sqlite") && !name.ends_with(".sqlite3") {
+        return true;
+    }
+    let Ok(mut source) = Source::open(path, &byte_source::OpenOptions::default()) else {
+        return path.metadata().is_ok_and(|found| found.len() > 0);
+    };
+    let is_database = source
+        .head(16)
+        .is_ok_and(byte_source::magic::looks_like_sqlite);
+    if !is_database {
+        return false;
+    }
+    match Database::from_source(source, None) {
+        Ok(database) => {
+            let mut tables = database.catalog().tables.iter();
+            nsys_db::kind_of(&database) != nsys_db::DatabaseKind::Other
+                || tables.any(|table| table.name.starts_with("rocpd_"))
+        }
+        Err(_) => true,
+    }
+}
+
 /// Returns the folders with one Parquet file for each table within a folder.
 pub(crate) fn parquet_folders(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
