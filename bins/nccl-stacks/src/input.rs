@@ -118,6 +118,7 @@ fn load(cli: &Cli, path: &Path) -> anyhow::Result<NamedTrace> {
         cli.verbosity,
         |options: &mut ReadOptions| {
             options.compat = cli.compat;
+            options.counters = false;
             options.args = if cli.compat {
                 ArgPolicy::None
             } else {
@@ -134,6 +135,7 @@ fn sha256(path: &Path, cli: &Cli) -> Option<String> {
     if path.as_os_str() == "-" || path.metadata().is_ok_and(|path| !path.is_file()) {
         return None;
     }
+    let path = trace_input::file_of(path);
     let source = Source::open_as_is(path, &cli.input.open_options(None)).ok()?;
     let mut bytes = source.into_read().ok()?;
     let mut hash = Sha256::new();

@@ -66,6 +66,11 @@ pub(crate) fn read_each<T: Send>(
     choose: impl Fn(&mut ReadOptions) + Sync,
     analyse: impl Fn(&NamedTrace) -> anyhow::Result<(T, Option<NoGpuWork>)> + Sync,
 ) -> anyhow::Result<Answers<T>> {
+    let choose = |options: &mut ReadOptions| {
+        // Only the analysis of memory reads counters.
+        options.counters = false;
+        choose(options);
+    };
     let each = trace_input::read_each(paths, &report.input, report.verbosity, choose, |input| {
         let (result, why) = analyse(input)?;
         Ok(((input.name.clone(), input.label.clone()), result, why))

@@ -91,6 +91,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
         &report.traces()?,
         |options| {
             args.part.keep_args(options);
+            options.counters = true;
             if let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args {
                 keys.extend(MEMORY_KEYS.iter().map(|key| (*key).to_owned()));
             }

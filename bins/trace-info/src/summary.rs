@@ -22,6 +22,9 @@ use crate::render;
 pub(crate) struct Described {
     #[serde(flatten)]
     pub(crate) summary: Summary,
+    /// Facts of single formats, by the name of their section.
+    #[serde(flatten)]
+    pub(crate) sections: serde_json::Map<String, serde_json::Value>,
     pub(crate) overview: Overview,
     /// Reason for missing GPU activity, if there is none.
     pub(crate) no_gpu_activity: Option<NoGpuWork>,
@@ -93,7 +96,18 @@ fn read(args: &SummaryArgs, path: &std::path::Path) -> anyhow::Result<Described>
     let work = GpuWork::new(&input.trace);
     Ok(Described {
         summary: summarise(&input.name, &input.trace),
+        sections: sections(&input.trace),
         overview: Overview::new(&work),
         no_gpu_activity: no_gpu_work(work.index()),
     })
+}
+
+/// Returns the sections that the reader added to the metadata.
+fn sections(trace: &trace_model::Trace) -> serde_json::Map<String, serde_json::Value> {
+    let sections = trace.meta().sections.iter();
+    let parsed = sections.filter_map(|(name, text)| {
+        let value = serde_json::from_str(text).ok()?;
+        Some(((*name).to_owned(), value))
+    });
+    parsed.collect()
 }

@@ -389,7 +389,11 @@ fn files_that_are_no_traces_are_named() {
             b"\x0a\x0d\x08\x01\x12\x09/host:CPU",
             "an XPlane",
         ),
-        ("r.nsys-rep", b"\x00\x01", "torch.profiler"),
+        (
+            "r.nsys-rep",
+            b"\x00\x01",
+            "`nsys export --type sqlite --include-blobs true r.nsys-rep`",
+        ),
         (
             "d.json",
             b"404: Not Found",

@@ -18,7 +18,7 @@ pub const LARGE_GAP_NS: i64 = 10_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GpuTime {
-    /// Number of kernels, memcpys and memsets.
+    /// Number of kernels, memcpys, memsets and graphs recorded as a whole.
     pub gpu_events: u64,
     /// Number of kernels.
     pub kernels: u64,
@@ -26,6 +26,8 @@ pub struct GpuTime {
     pub memcpy: u64,
     /// Number of memsets.
     pub memset: u64,
+    /// Number of graphs recorded as a whole.
+    pub graphs: u64,
     /// Number of communication kernels.
     pub comm_kernels: u64,
     /// First start; 0 without GPU activity.
@@ -147,6 +149,7 @@ impl Account {
             WorkKind::Kernel => time.kernels += 1,
             WorkKind::Memcpy => time.memcpy += 1,
             WorkKind::Memset => time.memset += 1,
+            WorkKind::Graph => time.graphs += 1,
         }
         let dur = to.saturating_sub(from);
         time.total_dur_ns = time.total_dur_ns.saturating_add(dur);

@@ -32,6 +32,18 @@ fn shown(ns: i64) -> String {
     human::duration(ns as f64)
 }
 
+/// Limits of a recording that bear on a breakdown of GPU time.
+const LIMITS: [&str; 8] = [
+    "events_lost",
+    "process_without_work",
+    "graph_launches_without_record",
+    "graphs_whole",
+    "several_devices",
+    "device_identity_assumed",
+    "export_filtered",
+    "covers_part",
+];
+
 /// Returns the caveats of the breakdown of a whole trace. Cost: a look-up of the launch of each GPU
 /// activity, and the breakdown of the activities that have one.
 pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTime) -> Vec<Note> {
@@ -58,6 +70,9 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         )
         .count(time.gpu_events),
     );
+    let limits = work.trace().meta().limits.iter();
+    let limits = limits.filter(|limit| LIMITS.contains(&limit.code));
+    notes.extend(limits.map(|limit| Note::new(limit.code, limit.text.clone()).count(limit.count)));
     if rules == Rules::Hta {
         let left_out = (work.events().len() as u64).saturating_sub(events.len() as u64);
         notes.push(

@@ -307,5 +307,6 @@ pub(crate) fn class_of(work: &GpuWork<'_>, event: &GpuEvent) -> KernelClass {
     match event.kind {
         WorkKind::Kernel => work.index().class(work.slice(event)),
         WorkKind::Memcpy | WorkKind::Memset => KernelClass::Copy,
+        WorkKind::Graph => KernelClass::Other,
     }
 }

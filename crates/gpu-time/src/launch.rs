@@ -189,7 +189,7 @@ fn ways<'e>(work: &'e GpuWork<'_>) -> impl Iterator<Item = (&'e GpuEvent, Option
             called: call.ts().nanos(),
             returned: call.end().nanos(),
             kind: match (work.index().activity(call), event.kind) {
-                (Activity::GraphLaunch, _) => LaunchKind::Graph,
+                (Activity::GraphLaunch, _) | (_, WorkKind::Graph) => LaunchKind::Graph,
                 (_, WorkKind::Kernel) => LaunchKind::Kernel,
                 (_, WorkKind::Memcpy) => LaunchKind::Memcpy,
                 (_, WorkKind::Memset) => LaunchKind::Memset,

@@ -66,6 +66,7 @@ impl Rules {
         match kind {
             WorkKind::Memcpy => return Role::Memcpy,
             WorkKind::Memset => return Role::Memset,
+            WorkKind::Graph => return Role::Computation,
             WorkKind::Kernel => {}
         }
         let is_communication = match self {
@@ -146,14 +147,14 @@ pub struct Roles<'w, 't> {
     work: &'w GpuWork<'t>,
     rules: Rules,
     /// Roles by name; kernels are separate from memcpys and memsets.
-    known: Vec<[Option<Role>; 3]>,
+    known: Vec<[Option<Role>; 4]>,
 }
 
 impl<'w, 't> Roles<'w, 't> {
     /// Creates an empty cache of roles.
     pub fn new(work: &'w GpuWork<'t>, rules: Rules) -> Self {
         Self {
-            known: vec![[None; 3]; work.trace().strings().len()],
+            known: vec![[None; 4]; work.trace().strings().len()],
             work,
             rules,
         }
@@ -180,6 +181,7 @@ impl<'w, 't> Roles<'w, 't> {
             WorkKind::Kernel => 0,
             WorkKind::Memcpy => 1,
             WorkKind::Memset => 2,
+            WorkKind::Graph => 3,
         };
         let slot = event.name.and_then(|id| self.known.get_mut(id.index()));
         match slot.and_then(|kinds| kinds.get_mut(kind)) {

@@ -6,10 +6,11 @@ use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
 use trace_model::{DeviceId, Slice, SliceId, StrId, StreamId, TimeRange, Timestamp, Trace};
 
 /// PyTorch's categories of GPU activity.
-const CATEGORIES: [(&str, WorkKind); 3] = [
+const CATEGORIES: [(&str, WorkKind); 4] = [
     ("kernel", WorkKind::Kernel),
     ("gpu_memcpy", WorkKind::Memcpy),
     ("gpu_memset", WorkKind::Memset),
+    ("cuda_graph", WorkKind::Graph),
 ];
 
 /// Keys of arguments, without prefix, that the analyses of this crate read. A reader may leave out
@@ -37,6 +38,8 @@ pub enum WorkKind {
     Memcpy,
     /// A memset.
     Memset,
+    /// A graph of kernels recorded as a whole: busy time of unknown composition, which counts as computation.
+    Graph,
 }
 
 impl WorkKind {
@@ -46,6 +49,7 @@ impl WorkKind {
             Self::Kernel => "kernel",
             Self::Memcpy => "memcpy",
             Self::Memset => "memset",
+            Self::Graph => "graph",
         }
     }
 
@@ -58,7 +62,7 @@ impl WorkKind {
     }
 }
 
-/// A kernel, memcpy or memset: the half-open interval `[start_ns, end_ns)`.
+/// A kernel, memcpy, memset or graph: the half-open interval `[start_ns, end_ns)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct GpuEvent {
@@ -136,6 +140,7 @@ impl<'t> GpuWork<'t> {
             Activity::Kernel => Some(WorkKind::Kernel),
             Activity::GpuMemcpy => Some(WorkKind::Memcpy),
             Activity::GpuMemset => Some(WorkKind::Memset),
+            Activity::GpuGraph => Some(WorkKind::Graph),
             _ => None,
         };
         let is_known = known.iter().any(|k| k.0.is_some());

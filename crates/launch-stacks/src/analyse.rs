@@ -37,6 +37,7 @@ pub fn arg_keys() -> Vec<&'static str> {
         "Sequence number",
         "Fwd thread id",
         "Call stack",
+        "call chain",
     ];
     let all = links.iter().chain(&COLLECTIVE_KEYS).chain(&SHAPE_KEYS);
     all.copied().collect()

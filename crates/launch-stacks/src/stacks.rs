@@ -185,12 +185,15 @@ struct Frames<'t> {
     backward: Option<Backward>,
     /// Python stacks as arguments of operators, if Python functions are not slices.
     call_stack: Option<trace_model::ArgColumn>,
+    /// Native frames as an argument of calls, from the innermost on, one a line.
+    call_chain: Option<trace_model::ArgColumn>,
 }
 
 impl<'t> Frames<'t> {
     fn new(index: &'t TraceIndex<'t>, options: StackOptions) -> Self {
         let trace = index.trace();
         let call_stack = trace.arg_column("Call stack");
+        let call_chain = trace.arg_column("call chain");
         let no_python = trace.find_category("python_function").is_none();
         Self {
             index,
@@ -198,6 +201,7 @@ impl<'t> Frames<'t> {
             backward: options.extend.then(|| Backward::new(index)),
             call_stack: (options.extend && no_python && !call_stack.is_empty())
                 .then_some(call_stack),
+            call_chain: (!call_chain.is_empty()).then_some(call_chain),
         }
     }
 
@@ -211,11 +215,16 @@ impl<'t> Frames<'t> {
             .backward
             .as_mut()
             .and_then(|b| b.forward_of(self.index, call));
-        if forward.is_none() && self.call_stack.is_none() {
+        let chain = self.call_chain.as_ref().and_then(|c| c.get(call)?.as_str());
+        if forward.is_none() && self.call_stack.is_none() && chain.is_none() {
             return self.reader.stack(call, caller, table);
         }
         let rules = self.reader.rules();
         let mut list = vec![table.frame(call.name().unwrap_or(trace_model::callstack::NO_NAME))];
+        // The frames lie between the ranges around the call and the call itself.
+        for frame in chain.into_iter().flat_map(str::lines) {
+            list.push(table.frame(&rules.normalise.apply(frame)));
+        }
         let mut cut = self.reader.ancestors(call, &mut list, table);
         if let Some(forward) = forward.filter(|_| !cut) {
             list.push(table.frame(AUTOGRAD_FRAME));

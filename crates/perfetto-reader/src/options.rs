@@ -30,6 +30,9 @@ pub struct ReadOptions {
     pub categories: Option<Vec<String>>,
     /// Keep only events that start in this range. Default is everything.
     pub range: Option<TimeRange>,
+    /// Reads counters. A format whose counters are tables of their own leaves them out otherwise; others always have them.
+    /// Default is true.
+    pub counters: bool,
     /// Treatment of partially overlapping slices. Default is to move them to overflow tracks.
     pub overlap: OverlapPolicy,
     /// Maximum partial overlap on a host thread that is attributed to imprecise clocks, as in
@@ -63,6 +66,7 @@ impl Default for ReadOptions {
             args: ArgPolicy::All,
             categories: None,
             range: None,
+            counters: true,
             overlap: OverlapPolicy::Spill,
             snap_ns: 0,
             keep_negative: false,

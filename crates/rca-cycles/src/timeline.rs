@@ -441,7 +441,7 @@ fn kind_of(vocabulary: &Vocabulary, category: &str, name: &str) -> Kind {
         }
         Activity::SyncApi => Kind::Sync,
         Activity::OtherApi | Activity::CollectiveApi => Kind::Api,
-        Activity::Kernel => Kind::Compute,
+        Activity::Kernel | Activity::GpuGraph => Kind::Compute,
         Activity::GpuMemcpy | Activity::GpuMemset => Kind::Copy,
         Activity::Overhead => Kind::Overhead,
         _ => Kind::Other,

@@ -287,6 +287,48 @@ fn without(lacks: &Option<(&str, &str)>) -> String {
     })
 }
 
+impl From<sqlite_scan::Error> for Error {
+    fn from(error: sqlite_scan::Error) -> Self {
+        use sqlite_scan::Error as Scan;
+        match error {
+            Scan::Source(source) => Self::Source(source),
+            Scan::Io { name, step, source } => Self::Io { name, step, source },
+            Scan::NotSqlite { name } => Self::NotSqlite { name },
+            Scan::Corrupt {
+                name,
+                page,
+                offset,
+                what,
+            } => Self::Corrupt {
+                name,
+                page,
+                offset,
+                what,
+            },
+            Scan::Truncated {
+                name,
+                expected,
+                found,
+            } => Self::Truncated {
+                name,
+                expected,
+                found,
+            },
+            Scan::Sidecar {
+                name,
+                sidecar,
+                remedy,
+            } => Self::Sidecar {
+                name,
+                sidecar,
+                remedy,
+            },
+            Scan::Encoding { name, found } => Self::Encoding { name, found },
+            other => Self::Output(io::Error::other(other)),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn io(path: &Path, step: &'static str, source: io::Error) -> Self {
         Self::Io {

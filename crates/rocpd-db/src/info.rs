@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::ids::{IdMap, Texts};
 use crate::partition::{Partition, Table};
-use crate::sqlite::Value;
 use crate::value::Fields;
+use sqlite_scan::Value;
 
 /// A machine.
 #[derive(Debug, Clone, Default)]
@@ -452,12 +452,12 @@ fn rank(environment: &[u8]) -> Option<i64> {
 
 /// A table of key and value: the metadata of a partition.
 pub(crate) fn metadata(
-    partition_file: &crate::sqlite::PageFile,
+    partition_file: &sqlite_scan::PageFile,
     table: &Table,
 ) -> Result<Vec<(String, String)>> {
     let pick = table.def.pick(["tag", "value"]);
     let leaves = table.leaves(partition_file)?;
-    let mut cursor = crate::sqlite::Cursor::new(partition_file, leaves);
+    let mut cursor = sqlite_scan::Cursor::new(partition_file, leaves);
     let mut rows = Vec::new();
     while let Some((_, values)) = cursor.next(&pick)? {
         if let [Value::Text(_), _] = values {

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::records::{Context, Record, WIDTH, pick_of};
 use crate::set::RocpdSet;
-use crate::sqlite::{self, Pick};
 use crate::value::Fields;
+use sqlite_scan::Pick;
 
 /// No condition.
 static EVERYTHING: LazyLock<Filter> = LazyLock::new(Filter::default);
@@ -22,7 +22,7 @@ pub struct Lookup<'a, R> {
 
 #[derive(Debug)]
 struct Table<'a> {
-    rows: sqlite::Lookup<'a>,
+    rows: sqlite_scan::Lookup<'a>,
     pick: Pick<WIDTH>,
     context: Context<'a>,
 }

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::partition::{Partition, TABLES, Table};
 use crate::set::RocpdSet;
-use crate::sqlite::Value;
 use crate::value::Fields;
+use sqlite_scan::Value;
 
 /// Rows of a table whose key names no row of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]

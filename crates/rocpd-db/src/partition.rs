@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::error::{Error, Result};
 use crate::info::{Info, Names, Process, is_guid, metadata};
 use crate::issues::Issues;
-use crate::sqlite::{Catalog, CatalogTable, Cursor, Leaves, Lookup, PageFile, Value};
 use crate::value::{BadSlot, Fields};
+use sqlite_scan::{Catalog, CatalogTable, Cursor, Leaves, Lookup, PageFile, Value};
 
 /// The tables of the format, without suffix.
 pub(crate) const TABLES: [&str; 28] = [
@@ -461,11 +461,11 @@ fn partition(
         tables.insert(base, Table { def, leaves });
     }
     // Without suffix, files of all kinds have plain views of these names.
-    let unreadable = catalog.ignored.iter().filter(|(name, is_table)| {
-        let base = base_of(name, &suffix, suffixes);
-        !suffix.is_empty() && base.is_some_and(|base| *is_table || TABLES.contains(&base))
+    let unreadable = catalog.ignored.iter().filter(|other| {
+        let base = base_of(&other.name, &suffix, suffixes);
+        !suffix.is_empty() && base.is_some_and(|base| other.is_table || TABLES.contains(&base))
     });
-    let unreadable = unreadable.map(|(name, _)| name.clone()).collect();
+    let unreadable = unreadable.map(|other| other.name.clone()).collect();
     for table in REQUIRED {
         if !tables.contains_key(table) {
             return Err(Error::MissingTable {

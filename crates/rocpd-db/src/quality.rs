@@ -6,8 +6,8 @@ use crate::partition::Partition;
 use crate::records::{Allocation, Arg, Copy, Dispatch, PmcEvent, Record, Region, Sample};
 use crate::scan::Order;
 use crate::set::RocpdSet;
-use crate::sqlite::Value;
 use crate::value::Fields;
+use sqlite_scan::Value;
 
 /// Tables with times, their columns (one for moments), and whether records are read from them (then a value of the wrong type is reported
 /// where the record is read).

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::partition::{Partition, Table};
 use crate::records::{Context, NARROW, Record, WIDTH, pick_of, start_of};
-use crate::sqlite::{Cursor, Pick, Value};
 use crate::value::Fields;
+use sqlite_scan::{Cursor, Pick, Value};
 
 /// Leaves of a table that are looked at together when records are put in order. Their records are held, a few hundred bytes
 /// each, and that for every table of every file that is read at once.
@@ -359,7 +359,7 @@ impl<'a, R: Record<'a>> Part<'a, R> {
                 .decode_into(rowid, row.record, &mut values)
                 .is_none()
             {
-                return Err(row.damaged(&self.context.partition.file));
+                return Err(row.damaged(&self.context.partition.file).into());
             }
             match R::read(&mut self.context, rowid, Fields(&values))? {
                 Ok(Some(record)) => return Ok(Some(record)),

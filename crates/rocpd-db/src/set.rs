@@ -14,8 +14,7 @@ use crate::issues::{Issue, Issues};
 use crate::partition::{Partition, partitions_of};
 use crate::records::Record;
 use crate::scan::{Order, Scan};
-use crate::scratch::Scratch;
-use crate::sqlite::{PageFile, check_sidecars};
+use sqlite_scan::{PageFile, Scratch, check_sidecars};
 
 /// Tables of a draft of the format that keeps events in encoded form.
 const BLOBS: [&str; 1] = ["rocpd_blob_event"];

@@ -1,6 +1,6 @@
 //! Values of rows as the types their columns must have.
 
-use crate::sqlite::Value;
+use sqlite_scan::Value;
 
 /// First bytes of a frame of LZ4 (LZ4 Frame Format Description, version 1.6.1).
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];

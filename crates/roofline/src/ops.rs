@@ -251,7 +251,7 @@ pub fn copies(work: &GpuWork<'_>, window: Option<TimeRange>) -> Vec<CopyRow> {
         }
         let name = work.name(event);
         let direction = match event.kind {
-            WorkKind::Kernel => continue,
+            WorkKind::Kernel | WorkKind::Graph => continue,
             WorkKind::Memcpy => CopyDirection::of_name(name).name(),
             WorkKind::Memset => "memset",
         };

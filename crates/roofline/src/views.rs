@@ -405,6 +405,7 @@ fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<String> {
         let class = match event.kind {
             WorkKind::Kernel => work.index().class(work.slice(event)),
             WorkKind::Memcpy | WorkKind::Memset => KernelClass::Copy,
+            WorkKind::Graph => KernelClass::Other,
         };
         let own = &mut times[*call as usize];
         match own.iter_mut().find(|(known, _)| *known == class) {

@@ -8,15 +8,18 @@ use byte_source::{Error, OpenOptions, Source, expand_inputs, logical_name};
 use cli::VerbosityArgs;
 
 use crate::left_out::LeftOut;
+use crate::nsys;
 
 /// Suffixes of trace names, without compression suffix.
-const ENDINGS: [&str; 6] = [
+const ENDINGS: [&str; 8] = [
     ".json",
     ".pftrace",
     ".perfetto-trace",
     ".pb",
     ".trace",
     ".db",
+    ".sqlite",
+    ".sqlite3",
 ];
 
 /// Returns `true` if this is the name of a trace. Compression suffixes are ignored.
@@ -58,7 +61,7 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
     let mut left_out = LeftOut::default();
     for path in given {
         // Standard input, even if a file has that name.
-        if path.as_os_str() == "-" || is_package(path) {
+        if path.as_os_str() == "-" || is_package(path) || nsys_db::is_parquet_folder(path) {
             files.push(path.clone());
             continue;
         }
@@ -73,13 +76,25 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             continue;
         }
         let accept = |file: &Path| {
-            let is_trace = is_trace(file);
+            let is_trace = is_trace(file) && nsys::may_be_recording(file);
             if !is_trace {
                 left_out.add(file);
             }
             is_trace
         };
-        let found = expand_inputs([path], accept).map_err(named_endings);
+        // Each is one trace; the other files of the folder are read as well.
+        let folders = match path.is_dir() {
+            true => nsys::parquet_folders(path),
+            false => Vec::new(),
+        };
+        if let Some(error) = nsys_db::arrow_folder(path) {
+            return Err(error.into());
+        }
+        let found = match expand_inputs([path], accept) {
+            Err(Error::NoInputs { .. }) if !folders.is_empty() => Ok(Vec::new()),
+            found => found,
+        };
+        let found = found.map_err(named_endings);
         let found = found.inspect_err(|_| {
             for sentence in left_out.sentences() {
                 verbosity.note(format!("note: {sentence}"));
@@ -90,6 +105,7 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             continue;
         }
         let before = files.len();
+        files.extend(folders);
         let copies = copies(&found);
         for copy in &copies {
             verbosity.note(format!(
@@ -139,8 +155,8 @@ fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
     copies.filter(|copy| has_original(copy)).cloned().collect()
 }
 
-/// Same as [`expand`], but with the databases that packages list: for tools that process ranks
-/// separately.
+/// Same as [`expand`], but with the databases that packages list, and with each process of an export of Nsight Systems in which
+/// several communicate: for tools that process ranks separately.
 ///
 /// # Errors
 ///
@@ -151,8 +167,11 @@ pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Resu
         if is_package(&path) {
             let listed = rocpd_db::expand(&[&path]).with_context(|| path.display().to_string())?;
             files.extend(listed);
-        } else {
-            files.push(path);
+            continue;
+        }
+        match nsys::processes(&path)? {
+            Some(processes) => files.extend(processes),
+            None => files.push(path),
         }
     }
     Ok(files)

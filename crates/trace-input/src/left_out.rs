@@ -15,16 +15,21 @@ struct Kind {
     remedy: &'static str,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind {
         ends: &[".nsys-rep", ".qdrep", ".qdstrm"],
         what: "reports of Nsight Systems",
-        remedy: "the format is closed, and its exports are not read: record with torch.profiler; `nsys stats` summarises them",
+        remedy: "the format is closed: `nsys export --type sqlite --include-blobs true FILE` writes a .sqlite file that is read",
     },
     Kind {
         ends: &[".sqlite", ".sqlite3"],
-        what: "SQLite databases, as Nsight Systems exports",
-        remedy: "name a rocPD database itself; exports of Nsight Systems are not read, `nsys stats` summarises them",
+        what: "SQLite files without a recording",
+        remedy: "they have the tables of neither Nsight Systems nor rocPD",
+    },
+    Kind {
+        ends: &[".h5", ".hdf5"],
+        what: "HDF5 files, as Nsight Systems exports",
+        remedy: "export the report as SQLite: `nsys export --type sqlite --include-blobs true REPORT.nsys-rep`",
     },
     Kind {
         ends: &[".ncu-rep", ".nsight-cuprof-report"],
@@ -113,7 +118,7 @@ mod tests {
                 "left out 2 of the files, reports of Nsight Systems: a.nsys-rep, ...;"
             )
         );
-        assert!(all[0].contains("record with torch.profiler"));
+        assert!(all[0].contains("nsys export --type sqlite"));
         assert!(all[2].contains("snap.pickle.gz;"), "{all:?}");
     }
 }

@@ -14,14 +14,12 @@ use trace_model::{IssueKind, Severity, Trace};
 
 use crate::files::{is_package, short_name};
 use crate::label::labels;
+use crate::nsys;
 
 /// Maximum clock difference of the recorders of one thread (operators, Python functions, runtime
 /// calls), in ns; files of some producers are rounded to it. Real overlaps on a thread cannot be so
 /// short.
 const HOST_CLOCKS_NS: i64 = 1_000;
-
-/// Recommended action for an export of Nsight Systems.
-const RECORD_INSTEAD: &str = "exports of Nsight Systems are not read: record with torch.profiler or rocprofv3; `nsys stats` summarises the report";
 
 /// A trace with the name of its file.
 #[derive(Debug)]
@@ -77,14 +75,6 @@ fn read_quietly(
         let name = path.display().to_string();
         return Ok(NamedTrace::new(name, trace));
     }
-    let mut source = Source::open(path, &input.open_options(Some(counter)))?;
-    let name = source.name().to_owned();
-    // Databases are read page by page, in place or from a decompressed copy.
-    if byte_source::magic::looks_like_sqlite(source.head(16)?) {
-        drop(source);
-        let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
-        return Ok(NamedTrace::new(name, trace));
-    }
     let mut options = ReadOptions::default();
     options.threads = input.threads().get();
     options.strict = input.strict;
@@ -93,6 +83,26 @@ fn read_quietly(
     if options.compat {
         options.snap_ns = 0;
     }
+    let (name, found) = match nsys::open_path(path)? {
+        Some(found) => (path.display().to_string(), found),
+        None => {
+            let source = Source::open(path, &input.open_options(Some(counter)))?;
+            (source.name().to_owned(), nsys::open(source, path)?)
+        }
+    };
+    let source = match found {
+        // Databases are read page by page, in place or from a decompressed copy.
+        nsys::Found::Export(export, process) => {
+            let load = || nsys::load(&export, process, &options, verbosity);
+            let trace = Stage::time("read", verbosity, load)?;
+            return Ok(NamedTrace::new(name, trace));
+        }
+        nsys::Found::OtherDatabase => {
+            let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
+            return Ok(NamedTrace::new(name, trace));
+        }
+        nsys::Found::Source(source) => *source,
+    };
     let read = Stage::time("read", verbosity, || {
         perfetto_reader::read(source, &options)
     });
@@ -110,13 +120,7 @@ fn read_quietly(
 
 /// Reads a rocPD database, or all of a package together, and reports its issues.
 fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
-    let set = match rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default()) {
-        Ok(set) => set,
-        Err(error) if error.to_string().contains("Nsight Systems") => {
-            anyhow::bail!("{error}; {RECORD_INSTEAD}");
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let set = rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default())?;
     for warning in set.warnings() {
         verbosity.note(format!("warning: {warning}"));
     }

@@ -72,13 +72,19 @@ impl CorrelationColumn {
 ///
 /// Ids are unique only within a process. If calls of several processes carry one id, the call in
 /// the process of the GPU activity counts; where device tracks have processes of their own
-/// (Kineto), the one with a flow arrow to the activity, else the last call before it.
+/// (Kineto), the one with a flow arrow to the activity, else the last call before it. If the format
+/// states the process of each activity ([`Metadata::launches_within_process`]), calls of other processes never count.
+///
+/// [`Metadata::launches_within_process`]: crate::Metadata::launches_within_process
 #[derive(Clone, Debug)]
 pub struct CorrelationIndex {
     column: CorrelationColumn,
     calls: IdMap,
     /// Calls of ids that many calls carry, ascending.
     crowds: Vec<Crowd>,
+    /// `true` if GPU activities are on tracks of the process that launched them, so that calls of other processes never
+    /// match.
+    within_process: bool,
 }
 
 impl CorrelationIndex {
@@ -105,6 +111,7 @@ impl CorrelationIndex {
             column,
             calls,
             crowds,
+            within_process: trace.meta().launches_within_process,
         }
     }
 
@@ -122,6 +129,18 @@ impl CorrelationIndex {
     /// else one where a flow starts, else the earliest.
     pub fn launch_of<'t>(&self, work: Slice<'t>, activities: &ActivityMap) -> Option<Slice<'t>> {
         let id = self.id_of(work)?;
+        let found = self.best_of(id, work, activities)?;
+        let is_foreign = self.within_process && found.track().process != work.track().process;
+        (!is_foreign).then_some(found)
+    }
+
+    /// Returns the best call of an id; one of the process of `work` if there is one.
+    fn best_of<'t>(
+        &self,
+        id: CorrelationId,
+        work: Slice<'t>,
+        activities: &ActivityMap,
+    ) -> Option<Slice<'t>> {
         match self.calls(id) {
             [] => None,
             [only] => Some(work.trace().slice(*only)),
@@ -318,6 +337,31 @@ mod tests {
         let trace = b.finish(&FinishOptions::default()).unwrap();
         let want = |ts| Some(("hipLaunchKernel", ts));
         assert_eq!(launch_names(&trace), [want(0), want(100)]);
+    }
+
+    #[test]
+    fn where_the_process_is_known_a_call_of_another_one_is_no_launch() {
+        for within in [false, true] {
+            let mut b = TraceBuilder::new();
+            b.meta.launches_within_process = within;
+            let (p, q) = (lane(&mut b, 1), lane(&mut b, 2));
+            let id = [("correlation", 7)];
+            for at in 0..i64::try_from(FEW).unwrap() + 1 {
+                add(
+                    &mut b,
+                    q,
+                    at * 20,
+                    ("cuda_runtime", "cudaLaunchKernel"),
+                    &id,
+                );
+            }
+            add(&mut b, p, 1_000, ("kernel", "k"), &id);
+            add(&mut b, q, 1_000, ("kernel", "k"), &id);
+            let trace = b.finish(&FinishOptions::default()).unwrap();
+            let found = launch_names(&trace);
+            assert_eq!(found[0].is_some(), !within);
+            assert!(found[1].is_some());
+        }
     }
 
     #[test]

@@ -172,6 +172,8 @@ issues! {
     BadCompressedPacket "compressed_packet_malformed" DataLoss "compressed packets that do not decode were dropped";
     /// Packets of kinds that have no place in the model.
     PacketIgnored "packet_kind_ignored" Info "packets of kinds without meaning here were skipped";
+    /// A row of a table whose start or end is no integer.
+    BadValue "bad_value" Info "rows of tables whose start or end is no integer were left out";
     /// Two paths from a kernel to its launch disagree.
     LinkConflict "launch_link_conflict" Info "correlation id and flow arrow of a kernel name different launches";
 }

@@ -44,7 +44,7 @@ pub use ids::{
 };
 pub use intern::StringTable;
 pub use lane_times::LaneTimes;
-pub use meta::{Distributed, Metadata, ProcessGroup};
+pub use meta::{Distributed, Limit, Metadata, ProcessGroup};
 pub use table::args::{Arg, ArgKind, ArgShapeId, ArgStore, ArgValue, ArgsRef, bare_key};
 pub use table::counter::{CounterSample, CounterTable};
 pub use table::flow::Flow;

@@ -31,6 +31,19 @@ pub struct Distributed {
     pub groups: Vec<ProcessGroup>,
 }
 
+/// A limit of the recording that the reader found: data that is missing, or known less well than it looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Stable machine name.
+    pub code: &'static str,
+    /// Number of occurrences.
+    pub count: u64,
+    /// One sentence: what is limited, and how to record or export it completely.
+    pub text: String,
+    /// `true` if the trace is incomplete, `false` for a remark.
+    pub is_reason: bool,
+}
+
 /// Metadata of the file.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Metadata {
@@ -51,6 +64,13 @@ pub struct Metadata {
     pub events: u64,
     /// Number of records of each kind in the file, for example packets by field.
     pub records: Vec<(String, u64)>,
+    /// Limits of the recording, in the order of their importance.
+    pub limits: Vec<Limit>,
+    /// Further facts of a format, as name of the section and JSON text.
+    pub sections: Vec<(&'static str, String)>,
+    /// `true` if GPU activities are on tracks of the process that launched them and correlation ids hold within a process
+    /// only.
+    pub launches_within_process: bool,
 }
 
 impl Metadata {
@@ -60,6 +80,11 @@ impl Metadata {
             .iter()
             .find(|(k, _)| k == key)
             .map(|(_, v)| v.as_str())
+    }
+
+    /// Returns the limit `code`, if it was found.
+    pub fn limit(&self, code: &str) -> Option<&Limit> {
+        self.limits.iter().find(|limit| limit.code == code)
     }
 
     /// Returns the rank of the recorded process, if the file states it.

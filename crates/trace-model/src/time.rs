@@ -152,6 +152,8 @@ pub enum ClockDomain {
     RealTime,
     /// Kineto's relative clock: add the trace's base time to get Unix time.
     KinetoRelative,
+    /// Time since the start of the collection (Nsight Systems): add the trace's base time to get Unix time.
+    Session,
     /// Another clock, by its number in a Perfetto trace.
     Custom(u32),
 }

@@ -20,10 +20,15 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("blkio-companions", &["stats"]),
     ("otf2-writer", &[]),
     ("test-data", &[]),
+    ("sqlite-scan", &["byte-source"]),
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
     ("serving-logs", &["trace-model"]),
-    ("rocpd-db", &["trace-model", "byte-source", "stats"]),
+    (
+        "rocpd-db",
+        &["trace-model", "byte-source", "sqlite-scan", "stats"],
+    ),
+    ("nsys-db", &["trace-model", "byte-source", "sqlite-scan"]),
     (
         "blkio-parser",
         &["blkio-companions", "byte-source", "stats"],
@@ -126,6 +131,8 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["perfetto-reader", "byte-source", "trace-model"],
     ),
     ("rocpd-db-fuzz", &["rocpd-db"]),
+    ("sqlite-scan-fuzz", &["sqlite-scan", "byte-source"]),
+    ("nsys-db-fuzz", &["nsys-db", "byte-source"]),
     ("xtask", &[]),
 ];
 
@@ -159,9 +166,18 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("perfetto_protos", &["perfetto-oracle"]),
     (
         "arrow-array",
-        &["report", "rocpd-db", "rocpd", "memtrace-labeller"],
+        &[
+            "report",
+            "rocpd-db",
+            "rocpd",
+            "memtrace-labeller",
+            "nsys-db",
+        ],
     ),
-    ("parquet", &["report", "memtrace-labeller", "perf-compare"]),
+    (
+        "parquet",
+        &["report", "memtrace-labeller", "nsys-db", "perf-compare"],
+    ),
     // Packets of a protobuf trace may be compressed one by one, so the reader inflates too.
     ("flate2", &["byte-source", "perfetto-reader", "xtask"]),
     ("zstd", &["byte-source", "perfetto-reader"]),

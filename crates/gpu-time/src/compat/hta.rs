@@ -83,6 +83,7 @@ pub fn events(work: &GpuWork<'_>, rounding: bool) -> Vec<GpuEvent> {
             kind: match work.index().activity(slice) {
                 Activity::GpuMemcpy => WorkKind::Memcpy,
                 Activity::GpuMemset => WorkKind::Memset,
+                Activity::GpuGraph => WorkKind::Graph,
                 _ => WorkKind::Kernel,
             },
             name: slice.name_id(),

@@ -6,8 +6,8 @@ use crate::info::{Agent, Channel, Names, Process, Thread, Track};
 use crate::partition::Partition;
 use crate::records::frames::{self, Lists};
 use crate::records::types::{Event, EventTexts};
-use crate::sqlite::{Lookup, Pick};
 use crate::value::{BadSlot, Fields};
+use sqlite_scan::{Lookup, Pick};
 
 /// Columns of events that hold texts.
 const TEXTS: [&str; 3] = ["extdata", "call_stack", "line_info"];

@@ -7,8 +7,8 @@ mod types;
 
 use crate::error::Result;
 use crate::partition::Table;
-use crate::sqlite::{Pick, Value};
 use crate::value::{BadSlot, Fields};
+use sqlite_scan::{Pick, Value};
 
 #[expect(unreachable_pub, reason = "the sealed trait names it")]
 pub use context::Context;

@@ -10,12 +10,12 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::{Error, Result};
 use crate::filter::Window;
 use crate::kernel_names::KernelNames;
-use crate::scratch::Scratch;
 use crate::set::RocpdSet;
 use crate::sql::base::BASE;
 use crate::sql::define::{Newest, Part, base_views, data_views, quoted};
 use crate::sql::rows::Statement;
 use crate::sql::views::{OVER_ALL, SUMMARIES, VIEWS};
+use sqlite_scan::Scratch;
 
 /// What all attached databases together may keep of their pages, KiB.
 const CACHE_KIB: usize = 32 << 10;

@@ -39,6 +39,8 @@ pub enum Activity {
     GpuMemcpy,
     /// A memset on the device.
     GpuMemset,
+    /// A graph of kernels that was recorded as a whole: one activity for each launch, of unknown composition.
+    GpuGraph,
     /// A wait or event on the device.
     GpuSync,
     /// Profiler overhead.
@@ -64,6 +66,7 @@ impl Activity {
             Self::Kernel => "kernel",
             Self::GpuMemcpy => "gpu_memcpy",
             Self::GpuMemset => "gpu_memset",
+            Self::GpuGraph => "gpu_graph",
             Self::GpuSync => "gpu_sync",
             Self::Overhead => "overhead",
         }
@@ -94,9 +97,12 @@ impl Activity {
         ) || self.is_api()
     }
 
-    /// Returns `true` for GPU activity: kernel, memcpy or memset.
+    /// Returns `true` for GPU activity: kernel, memcpy, memset, or a graph recorded as a whole.
     pub fn is_device_work(self) -> bool {
-        matches!(self, Self::Kernel | Self::GpuMemcpy | Self::GpuMemset)
+        matches!(
+            self,
+            Self::Kernel | Self::GpuMemcpy | Self::GpuMemset | Self::GpuGraph
+        )
     }
 }
 
@@ -145,6 +151,7 @@ pub const ACTIVITY_RULES: &[ActivityRule] = &[
         Activity::GpuMemcpy,
     ),
     rule("gpu_memset", "*", Activity::GpuMemset),
+    rule("cuda_graph", "*", Activity::GpuGraph),
     rule(
         "cuda_sync|cuda_event|xpu_sync|hip_sync",
         "*",
@@ -264,7 +271,7 @@ impl ActivityMap {
         map
     }
 
-    /// Returns the kernels, memcpys and memsets of the trace in ascending time.
+    /// Returns the kernels, memcpys, memsets and graphs of the trace in ascending time.
     pub fn device_work(&self) -> &[SliceId] {
         &self.device_work
     }

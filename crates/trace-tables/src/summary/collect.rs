@@ -322,6 +322,7 @@ fn clock_name(clock: ClockDomain) -> String {
         ClockDomain::Monotonic => "monotonic".to_owned(),
         ClockDomain::RealTime => "realtime".to_owned(),
         ClockDomain::KinetoRelative => "kineto-relative".to_owned(),
+        ClockDomain::Session => "nsys-session".to_owned(),
         ClockDomain::Custom(number) => format!("clock {number}"),
         _ => "unknown".to_owned(),
     }

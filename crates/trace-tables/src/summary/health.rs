@@ -21,6 +21,7 @@ const DROPPED: &[IssueKind] = &[
     IssueKind::BadTrack,
     IssueKind::CounterTrack,
     IssueKind::BadPacket,
+    IssueKind::BadValue,
 ];
 
 /// Issues that each mean an unknown amount of lost data.
@@ -83,6 +84,14 @@ pub(super) fn findings(
         "unclosed slices were cut at the end of the slice around them".to_owned()
     });
     let mut remarks = List::default();
+    for limit in &trace.meta().limits {
+        let list = if limit.is_reason {
+            &mut reasons
+        } else {
+            &mut remarks
+        };
+        list.add(limit.code, limit.count, || limit.text.clone());
+    }
     // A producer that records no launches has lost none.
     let records_launches = kernels.launches > 0 || kernels.unlinked < kernels.kernels;
     if records_launches {

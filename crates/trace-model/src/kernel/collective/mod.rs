@@ -306,7 +306,9 @@ impl CollectiveKind {
     /// Returns the algorithm bandwidth over `duration_ns` in bytes per nanosecond, which is 10⁹
     /// bytes per second. `None` if the size is unknown or the group has fewer than two ranks.
     pub fn algbw(&self, duration_ns: i64) -> Option<f64> {
-        let is_half_known = self.op == Some(CollectiveOp::AllToAll) && self.elements_out.is_none();
+        let is_half_known = self.op == Some(CollectiveOp::AllToAll)
+            && self.elements_in.is_some()
+            && self.elements_out.is_none();
         if duration_ns <= 0 || self.group_size? < 2 || is_half_known {
             return None;
         }

@@ -25,12 +25,13 @@ pub struct CollectiveReader {
     ranks: ArgColumn,
     split_in: ArgColumn,
     split_out: ArgColumn,
+    bytes: ArgColumn,
     dims: ArgColumn,
     types: ArgColumn,
 }
 
 /// Keys, without prefix, that [`CollectiveReader`] reads.
-pub const COLLECTIVE_KEYS: [&str; 10] = [
+pub const COLLECTIVE_KEYS: [&str; 11] = [
     "Collective name",
     "In msg nelems",
     "Out msg nelems",
@@ -41,6 +42,8 @@ pub const COLLECTIVE_KEYS: [&str; 10] = [
     "Process Group Ranks",
     "In split size",
     "Out split size",
+    // Where the recorder states bytes instead of elements.
+    "Message bytes",
 ];
 
 /// Keys, without prefix, of the operator arguments from which [`CollectiveReader`] takes sizes that
@@ -61,6 +64,7 @@ impl CollectiveReader {
             ranks,
             split_in,
             split_out,
+            bytes,
         ] = COLLECTIVE_KEYS.map(|k| trace.arg_column(k));
         let [dims, types] = SHAPE_KEYS.map(|k| trace.arg_column(k));
         Self {
@@ -74,6 +78,7 @@ impl CollectiveReader {
             ranks,
             split_in,
             split_out,
+            bytes,
             dims,
             types,
         }
@@ -103,6 +108,7 @@ impl CollectiveReader {
             ranks: text(&self.ranks),
             split_in: text(&self.split_in),
             split_out: text(&self.split_out),
+            bytes: count(&self.bytes),
         };
         let seq = self.seq.int(slice);
         let kind = known.stated(stated);
@@ -408,6 +414,7 @@ struct Stated<'t> {
     ranks: Option<Written<'t>>,
     split_in: Option<Written<'t>>,
     split_out: Option<Written<'t>>,
+    bytes: Option<u64>,
 }
 
 impl Stated<'_> {
@@ -416,6 +423,7 @@ impl Stated<'_> {
         let size = self.dtype.and_then(dtype_bytes);
         let elements = op.and_then(|op| op.elements(self.elements_in, self.elements_out));
         let bytes = elements.and_then(|elements| elements.checked_mul(size?));
+        let bytes = self.bytes.or(bytes);
         CollectiveKind {
             name: self.name.to_owned(),
             op,

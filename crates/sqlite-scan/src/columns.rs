@@ -2,12 +2,15 @@
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ColumnDef {
-    pub(crate) name: String,
-    /// `INTEGER PRIMARY KEY`: the column is another name of the row id.
-    pub(crate) is_rowid: bool,
-    /// An integer given by DEFAULT, for rows that were written before the column was added.
-    pub(crate) default: Option<i64>,
+pub struct ColumnDef {
+    /// Name.
+    pub name: String,
+    /// `true` for `INTEGER PRIMARY KEY`: the column is another name of the row id.
+    pub is_rowid: bool,
+    /// Integer given by DEFAULT, for rows that were written before the column was added.
+    pub default: Option<i64>,
+    /// `true` if its type is INTEGER.
+    pub(crate) is_integer: bool,
 }
 
 /// The columns of a table, in stored order; `None` for what is no plain table with row ids.
@@ -63,6 +66,7 @@ fn column(definition: &[&Token], columns: &mut Vec<ColumnDef>) -> Option<()> {
         Token::Word(word) => {
             const CONSTRAINTS: [&str; 5] = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"];
             if CONSTRAINTS.iter().any(|c| word.eq_ignore_ascii_case(c)) {
+                primary_key(definition, columns);
                 return Some(());
             }
             word.clone()
@@ -83,12 +87,31 @@ fn column(definition: &[&Token], columns: &mut Vec<ColumnDef>) -> Option<()> {
             Some(Token::Word(word)) => word.parse().ok(),
             _ => None,
         });
+    let is_integer = is(1, "INTEGER");
     columns.push(ColumnDef {
         name,
-        is_rowid: is(1, "INTEGER") && has("PRIMARY", "KEY"),
+        is_rowid: is_integer && has("PRIMARY", "KEY"),
         default,
+        is_integer,
     });
     Some(())
+}
+
+/// Marks the column of `PRIMARY KEY (column)` as the row id, if it is an INTEGER.
+fn primary_key(constraint: &[&Token], columns: &mut [ColumnDef]) {
+    let is = |token: &&&Token, text: &str| matches!(token, Token::Word(word) if word.eq_ignore_ascii_case(text));
+    let mut rest = constraint
+        .iter()
+        .skip_while(|token| !is(token, "PRIMARY"))
+        .skip(2);
+    if let (Some(Token::Open), Some(Token::Word(name) | Token::Quoted(name)), Some(Token::Close)) =
+        (rest.next(), rest.next(), rest.next())
+        && let Some(column) = columns
+            .iter_mut()
+            .find(|column| column.name.eq_ignore_ascii_case(name))
+    {
+        column.is_rowid = column.is_integer;
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -168,6 +191,17 @@ mod tests {
         let columns = columns_of(sql).unwrap();
         assert!(columns[0].is_rowid && !columns[1].is_rowid);
         assert_eq!(columns[3].default, Some(7));
+        let keyed = |sql| columns_of(sql).unwrap()[0].is_rowid;
+        assert!(keyed(
+            "CREATE TABLE t (id INTEGER, b TEXT, PRIMARY KEY (\"ID\"))"
+        ));
+        assert!(keyed(
+            "CREATE TABLE t (id INTEGER, b, CONSTRAINT k PRIMARY KEY(id))"
+        ));
+        assert!(!keyed("CREATE TABLE t (id INT, b TEXT, PRIMARY KEY (id))"));
+        assert!(!keyed(
+            "CREATE TABLE t (id INTEGER, b TEXT, PRIMARY KEY (id, b))"
+        ));
     }
 
     #[test]

@@ -2,18 +2,32 @@
 
 /// A value of a row, borrowed from its page.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
+    /// NULL.
     #[default]
     Null,
+    /// An integer.
     Int(i64),
+    /// A real number.
     Real(f64),
+    /// A text; not necessarily UTF-8.
     Text(&'a [u8]),
+    /// Bytes.
     Blob(&'a [u8]),
 }
 
 impl Value<'_> {
-    /// How messages call it.
-    pub(crate) fn describe(&self) -> String {
+    /// Returns the value if it is stored as an integer.
+    #[inline]
+    pub fn as_int(&self) -> Option<i64> {
+        match *self {
+            Self::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Returns its description in messages; texts are cut after 40 characters.
+    pub fn describe(&self) -> String {
         match self {
             Self::Null => "NULL".to_owned(),
             Self::Int(value) => value.to_string(),
@@ -31,9 +45,9 @@ impl Value<'_> {
 /// No column of the table for a slot.
 const ABSENT: u8 = u8::MAX;
 
-/// Which columns of a table go to which slots.
+/// How to read a row: which columns of a table go to which slots.
 #[derive(Debug, Clone)]
-pub(crate) struct Pick<const N: usize> {
+pub struct Pick<const N: usize> {
     /// Slot of each column, up to the last that is wanted.
     slots: Vec<u8>,
     /// Slots that the row id fills.
@@ -43,8 +57,9 @@ pub(crate) struct Pick<const N: usize> {
 }
 
 impl<const N: usize> Pick<N> {
-    /// `columns[slot]` is the number of the slot's column; `rowid` the column that stands for the row id.
-    pub(crate) fn new(
+    /// `columns[slot]` is the position of the slot's column, `rowid` that of the column that is another name of the row id;
+    /// `default` returns the value of a column for rows that end before it.
+    pub fn new(
         columns: [Option<usize>; N],
         rowid: Option<usize>,
         default: impl Fn(usize) -> Option<i64>,
@@ -76,17 +91,17 @@ impl<const N: usize> Pick<N> {
         }
     }
 
-    /// Takes the values of a record apart; `None` when it is damaged.
+    /// Decodes a record; `None` if it is damaged.
     #[inline]
-    pub(crate) fn decode<'a>(&self, rowid: i64, record: &'a [u8]) -> Option<[Value<'a>; N]> {
+    pub fn decode<'a>(&self, rowid: i64, record: &'a [u8]) -> Option<[Value<'a>; N]> {
         let mut out = [Value::Null; N];
         self.decode_into(rowid, record, &mut out)?;
         Some(out)
     }
 
-    /// As [`Self::decode`], into the first slots of room that holds NULLs.
+    /// Decodes a record into the first slots of `out`, which holds NULLs; `None` if it is damaged.
     #[inline]
-    pub(crate) fn decode_into<'a>(
+    pub fn decode_into<'a>(
         &self,
         rowid: i64,
         record: &'a [u8],

@@ -8,14 +8,19 @@ use tempfile::TempDir;
 
 /// A temporary folder: removed when dropped, and by tools that listen for signals when one ends them.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     // Removed before it is forgotten.
     folder: TempDir,
     _unfinished: Unfinished,
 }
 
 impl Scratch {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Creates an empty folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system refuses.
+    pub fn new() -> io::Result<Self> {
         let (folder, unfinished) = Unfinished::made(TempDir::new, TempDir::path)?;
         Ok(Self {
             folder,
@@ -23,7 +28,8 @@ impl Scratch {
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }

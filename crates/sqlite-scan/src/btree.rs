@@ -1,8 +1,8 @@
 //! Table b-trees: the leaves in order of row ids, scans over them, and single rows.
 
 use crate::error::{Error, Result};
-use crate::sqlite::file::PageFile;
-use crate::sqlite::record::{Pick, Value, varint};
+use crate::file::PageFile;
+use crate::record::{Pick, Value, varint};
 
 /// Trees are as deep as the logarithm of the file; more is a cycle.
 const MAX_DEPTH: usize = 24;
@@ -16,11 +16,12 @@ const CACHED_PARENTS: usize = 2;
 const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;
 
-/// The leaves of one table, in order, by the interior pages above them.
+/// Location of the leaves of one table, in order of row ids.
 ///
-/// Each of those names a few hundred leaves, so memory is 24 bytes for more than a megabyte of the table.
+/// Only the interior pages above the leaves are kept, each of which names a few hundred: 24 bytes for more than a megabyte
+/// of the table.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Leaves {
+pub struct Leaves {
     parents: Vec<Parent>,
     /// How many leaves there are.
     count: usize,
@@ -39,8 +40,12 @@ struct Parent {
 }
 
 impl Leaves {
-    /// Finds the leaves by reading the interior pages.
-    pub(crate) fn of(file: &PageFile, root: u32) -> Result<Self> {
+    /// Finds the leaves of the table whose tree begins at page `root`, by reading the interior pages.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of these is damaged, or names pages in circles.
+    pub fn of(file: &PageFile, root: u32) -> Result<Self> {
         let mut leaves = Self::default();
         let mut page = Vec::new();
         // Trees are balanced: the depth of the first leaf is that of all, so leaves are not read here.
@@ -64,8 +69,14 @@ impl Leaves {
         Ok(leaves)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Returns the number of leaves, at least 1 for a table of a file.
+    pub fn len(&self) -> usize {
         self.count
+    }
+
+    /// Returns `true` if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     fn descend(
@@ -312,22 +323,24 @@ const BAD_ROW: &str = "a row does not fit its page";
 
 /// A row as it is stored.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row<'p> {
-    pub(crate) rowid: i64,
-    pub(crate) record: &'p [u8],
+pub struct Row<'p> {
+    /// Its id.
+    pub rowid: i64,
+    /// Its record, to be decoded with a [`Pick`].
+    pub record: &'p [u8],
     page: u32,
 }
 
 impl Row<'_> {
-    /// What to say when the record cannot be taken apart.
-    pub(crate) fn damaged(&self, file: &PageFile) -> Error {
+    /// Returns the error of a record that does not decode.
+    pub fn damaged(&self, file: &PageFile) -> Error {
         file.corrupt(self.page, BAD_ROW)
     }
 }
 
 /// Reads rows in order of their ids, or the leaves of a table in any order.
 #[derive(Debug)]
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     file: &'a PageFile,
     leaves: &'a Leaves,
     near: Near,
@@ -345,8 +358,8 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// All rows.
-    pub(crate) fn new(file: &'a PageFile, leaves: &'a Leaves) -> Self {
+    /// Starts at the first of all rows.
+    pub fn new(file: &'a PageFile, leaves: &'a Leaves) -> Self {
         let mut cursor = Self {
             file,
             leaves,
@@ -365,7 +378,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes to the first row of leaf `start`, and ends before leaf `end`.
-    pub(crate) fn select(&mut self, start: usize, end: usize) {
+    pub fn select(&mut self, start: usize, end: usize) {
         self.leaf = start;
         self.end = end.min(self.leaves.len());
         self.cell = 0;
@@ -405,11 +418,13 @@ impl<'a> Cursor<'a> {
         Ok(number)
     }
 
-    /// The next row: its id and the values picked. `None` at the end.
+    /// Returns the id and the picked values of the next row; `None` at the end.
     ///
-    /// After an error the rest of the table is given up.
+    /// # Errors
+    ///
+    /// Returns an error if a page or record is damaged. After an error of a page, the rest of the table is given up.
     #[inline]
-    pub(crate) fn next<const N: usize>(
+    pub fn next<const N: usize>(
         &mut self,
         pick: &Pick<N>,
     ) -> Result<Option<(i64, [Value<'_>; N])>> {
@@ -423,11 +438,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next row as it is stored. `None` at the end.
+    /// Returns the next row as it is stored; `None` at the end.
     ///
-    /// After an error the rest of the table is given up.
+    /// # Errors
+    ///
+    /// Returns an error if a page is damaged. The rest of the table is then given up.
     #[inline]
-    pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>> {
+    pub fn next_row(&mut self) -> Result<Option<Row<'_>>> {
         while self.cell >= self.cells {
             if self.page_at != usize::MAX {
                 self.leaf += 1;
@@ -490,7 +507,7 @@ impl<'a> Cursor<'a> {
 
 /// Reads single rows by id, with the pages it used last at hand.
 #[derive(Debug)]
-pub(crate) struct Lookup<'a> {
+pub struct Lookup<'a> {
     file: &'a PageFile,
     leaves: &'a Leaves,
     near: Near,
@@ -504,7 +521,8 @@ pub(crate) struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    pub(crate) fn new(file: &'a PageFile, leaves: &'a Leaves) -> Self {
+    /// Reads rows of the table with these leaves.
+    pub fn new(file: &'a PageFile, leaves: &'a Leaves) -> Self {
         Self {
             file,
             leaves,
@@ -517,9 +535,13 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The row of that id, if there is one.
+    /// Returns the row of that id, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a page or record is damaged.
     #[inline]
-    pub(crate) fn get<const N: usize>(
+    pub fn get<const N: usize>(
         &mut self,
         rowid: i64,
         pick: &Pick<N>,

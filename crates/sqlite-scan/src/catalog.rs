@@ -1,30 +1,47 @@
 //! The tables of a file, from its schema table.
 
+use crate::btree::{Cursor, Leaves};
+use crate::columns::{ColumnDef, columns_of};
 use crate::error::Result;
-use crate::sqlite::btree::{Cursor, Leaves};
-use crate::sqlite::columns::{ColumnDef, columns_of};
-use crate::sqlite::file::PageFile;
-use crate::sqlite::record::{Pick, Value};
+use crate::file::PageFile;
+use crate::record::{Pick, Value};
 
-/// A table as the schema describes it.
+/// Description of a plain table.
 #[derive(Debug, Clone)]
-pub(crate) struct CatalogTable {
-    pub(crate) name: String,
-    pub(crate) root: u32,
-    pub(crate) columns: Vec<ColumnDef>,
+pub struct CatalogTable {
+    /// Name.
+    pub name: String,
+    /// Page at which its tree begins.
+    pub root: u32,
+    /// Columns in stored order.
+    pub columns: Vec<ColumnDef>,
+}
+
+/// A table or view that is never read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IgnoredTable {
+    /// Name.
+    pub name: String,
+    /// `true` for tables: virtual ones, and those without row ids or with computed columns. `false` for views and triggers.
+    pub is_table: bool,
 }
 
 /// All plain tables, and the names of everything else.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Catalog {
-    pub(crate) tables: Vec<CatalogTable>,
-    /// What is never used, by name: views, triggers, virtual tables and tables without row ids or with computed columns; `true`
-    /// for tables.
-    pub(crate) ignored: Vec<(String, bool)>,
+pub struct Catalog {
+    /// Plain tables, in the order of the schema.
+    pub tables: Vec<CatalogTable>,
+    /// Tables, views and triggers that are never read.
+    pub ignored: Vec<IgnoredTable>,
 }
 
 impl Catalog {
-    pub(crate) fn read(file: &PageFile) -> Result<Self> {
+    /// Reads the schema.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if its pages are damaged.
+    pub fn read(file: &PageFile) -> Result<Self> {
         let leaves = Leaves::of(file, 1)?;
         let mut cursor = Cursor::new(file, &leaves);
         let pick = Pick::new([Some(0), Some(1), Some(3), Some(4)], None, |_| None);
@@ -48,7 +65,8 @@ impl Catalog {
                 (columns, u32::try_from(root), std::str::from_utf8(name))
             else {
                 let name = String::from_utf8_lossy(name).into_owned();
-                catalog.ignored.push((name, kind == b"table"));
+                let is_table = kind == b"table";
+                catalog.ignored.push(IgnoredTable { name, is_table });
                 continue;
             };
             catalog.tables.push(CatalogTable {
@@ -60,22 +78,22 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The table of that name.
-    pub(crate) fn table(&self, name: &str) -> Option<&CatalogTable> {
+    /// Returns the plain table of that name.
+    pub fn table(&self, name: &str) -> Option<&CatalogTable> {
         self.tables.iter().find(|table| table.name == name)
     }
 }
 
 impl CatalogTable {
-    /// The number of a column.
-    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+    /// Returns the position of a column. Case is ignored, as in SQLite.
+    pub fn column(&self, name: &str) -> Option<usize> {
         self.columns
             .iter()
             .position(|column| column.name.eq_ignore_ascii_case(name))
     }
 
-    /// Slots for columns by name; those the table lacks read as NULL.
-    pub(crate) fn pick<const N: usize>(&self, names: [&str; N]) -> Pick<N> {
+    /// Returns how to read columns by name; those that the table lacks read as NULL.
+    pub fn pick<const N: usize>(&self, names: [&str; N]) -> Pick<N> {
         Pick::new(
             names.map(|name| self.column(name)),
             self.columns.iter().position(|column| column.is_rowid),

@@ -1,19 +1,21 @@
-//! The pages of a file.
+//! Pages of a file, and the journals next to it.
 
 use std::path::{Path, PathBuf};
 
 use byte_source::{OpenOptions, RandomAccess, Source};
 
 use crate::error::{Error, Result};
+use crate::log::Log;
 
-/// A SQLite file of which pages are read by number.
+/// Pages of a SQLite file, read by number. Independent of each other and of the order, so that threads may share it.
 #[derive(Debug, Clone)]
-pub(crate) struct PageFile {
+pub struct PageFile {
     name: String,
     access: RandomAccess,
     page_bytes: usize,
     usable_bytes: usize,
     pages: u32,
+    log: Option<Log>,
 }
 
 fn be16(bytes: &[u8], at: usize) -> usize {
@@ -31,13 +33,29 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl PageFile {
-    /// Opens a plain file; `name` is what messages call it.
-    pub(crate) fn open(path: &Path, name: &str) -> Result<Self> {
+    /// Opens a plain file; messages call it `name`. Journals next to it are not looked at, see [`check_sidecars`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`PageFile::from_access`].
+    pub fn open(path: &Path, name: &str) -> Result<Self> {
         let source = Source::open(path, &OpenOptions::default())?;
         let not_sqlite = || Error::NotSqlite {
             name: name.to_owned(),
         };
         let access = source.random_access().ok_or_else(not_sqlite)?;
+        Self::from_access(access, name)
+    }
+
+    /// Reads the header of a database; messages call it `name`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes are no SQLite database, fewer than the header states, or of another text encoding.
+    pub fn from_access(access: RandomAccess, name: &str) -> Result<Self> {
+        let not_sqlite = || Error::NotSqlite {
+            name: name.to_owned(),
+        };
         let mut head = [0_u8; 100];
         let read = access.read_at(0, &mut head)?;
         if !byte_source::magic::looks_like_sqlite(&head) {
@@ -86,27 +104,46 @@ impl PageFile {
             usable_bytes: page_bytes - reserved.min(page_bytes - 480),
             pages: u32::try_from(pages).unwrap_or(u32::MAX),
             access,
+            log: None,
         })
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Reads pages from a write-ahead log where it has newer ones. Returns `false` if nothing in it is committed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the log cannot be read.
+    pub fn add_log(&mut self, path: &Path) -> Result<bool> {
+        let Some(log) = Log::open(path, &self.name, self.page_bytes)? else {
+            return Ok(false);
+        };
+        self.pages = log.count;
+        self.log = Some(log);
+        Ok(true)
+    }
+
+    /// Returns the name in messages.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn page_bytes(&self) -> usize {
+    /// Returns the size of a page in bytes.
+    pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Bytes of a page without those reserved at its end.
-    pub(crate) fn usable_bytes(&self) -> usize {
+    /// Returns the size of a page without the bytes reserved at its end.
+    pub fn usable_bytes(&self) -> usize {
         self.usable_bytes
     }
 
-    pub(crate) fn pages(&self) -> u32 {
+    /// Returns the number of pages.
+    pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    pub(crate) fn corrupt(&self, page: u32, what: &'static str) -> Error {
+    /// Returns the error of a damaged page.
+    pub fn corrupt(&self, page: u32, what: &'static str) -> Error {
         Error::Corrupt {
             name: self.name.clone(),
             page,
@@ -115,8 +152,12 @@ impl PageFile {
         }
     }
 
-    /// Reads `count` pages from `page` into `buffer`; fewer at the end of the file.
-    pub(crate) fn read(&self, page: u32, count: u32, buffer: &mut Vec<u8>) -> Result<u32> {
+    /// Reads `count` pages from `page` on into `buffer`, fewer at the end of the file; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such page, or it cannot be read.
+    pub fn read(&self, page: u32, count: u32, buffer: &mut Vec<u8>) -> Result<u32> {
         if page == 0 || page > self.pages {
             return Err(self.corrupt(page, "a page beyond the end of the file is named"));
         }
@@ -124,17 +165,32 @@ impl PageFile {
         let bytes = count as usize * self.page_bytes;
         buffer.resize(bytes, 0);
         let offset = u64::from(page - 1) * self.page_bytes as u64;
-        if self.access.read_at(offset, buffer)? < bytes {
-            return Err(self.corrupt(page, "the file ends inside the page"));
+        let read = self.access.read_at(offset, buffer)?;
+        let Some(log) = &self.log else {
+            return match read < bytes {
+                true => Err(self.corrupt(page, "the file ends inside the page")),
+                false => Ok(count),
+            };
+        };
+        for (number, part) in (page..).zip(buffer.chunks_exact_mut(self.page_bytes)) {
+            let end = u64::from(number - page + 1) * self.page_bytes as u64;
+            let is_there = log.has(number) || read as u64 >= end;
+            if !is_there || !log.replace(number, part)? {
+                return Err(self.corrupt(number, "the file ends inside the page"));
+            }
         }
         Ok(count)
     }
 }
 
-/// Looks for a write-ahead log or rollback journal that must be taken into account.
+/// Looks for a write-ahead log or rollback journal next to `path` that must be taken into account.
 ///
-/// Returns the log's path when it holds frames; an unfinished rollback journal is an error.
-pub(crate) fn check_sidecars(path: &Path, name: &str) -> Result<Option<PathBuf>> {
+/// Returns the log's path if it has frames.
+///
+/// # Errors
+///
+/// Returns an error if there is an unfinished rollback journal.
+pub fn check_sidecars(path: &Path, name: &str) -> Result<Option<PathBuf>> {
     let beside = |suffix: &str| {
         let mut file = path.as_os_str().to_owned();
         file.push(suffix);

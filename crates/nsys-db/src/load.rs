@@ -1,0 +1,689 @@
+//! An export as a trace.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use sqlite_scan::Value;
+use trace_model::{
+    Arg, ArgsRef, EventOrder, FinishOptions, IssueKind, LaneId, Pid, Place, Process, ProcessId,
+    SliceData, StrId, Thread, Tid, TimeRange, Timestamp, Trace, TraceBuilder, Track, TrackKind,
+};
+
+use crate::collective::Collectives;
+use crate::error::Result;
+use crate::export::Export;
+use crate::identity::{Identity, Recorded};
+use crate::ids::{ProcessKey, tid};
+use crate::session::Session;
+use crate::strings::{Strings, text};
+
+/// What to read of an export.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// Keep only arguments with these keys, if given. Default is all.
+    pub args: Option<Vec<String>>,
+    /// Keep only slices of these categories, if given. Default is all.
+    pub categories: Option<Vec<String>>,
+    /// Keep only events that start in this range. Default is everything.
+    pub range: Option<TimeRange>,
+    /// Keep only the events of this process. Default is all processes.
+    pub process: Option<ProcessKey>,
+    /// Read counters, and when threads were off their CPU: often the largest tables. Default is true.
+    pub counters: bool,
+    /// Maximum number of places kept per kind of issue. Default is [`trace_model::DEFAULT_PLACES`].
+    pub places: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            args: None,
+            categories: None,
+            range: None,
+            process: None,
+            counters: true,
+            places: trace_model::DEFAULT_PLACES,
+        }
+    }
+}
+
+/// Reads an export into a trace. Memory: that of the trace, and of ranges that need other rows to be understood.
+///
+/// # Errors
+///
+/// Returns an error if the export is damaged, or has more events than a trace can hold.
+pub fn load(export: &Export, options: &LoadOptions) -> Result<Trace> {
+    let leaves = export.string_leaves()?;
+    let strings = Strings::new(export, leaves.as_ref())?;
+    let mut loader = Loader::new(export, strings, options)?;
+    loader.places()?;
+    loader.nvtx()?;
+    loader.host()?;
+    loader.device()?;
+    if options.counters {
+        loader.counters()?;
+    }
+    loader.finish()
+}
+
+macro_rules! keys {
+    ($($field:ident $text:literal;)*) => {
+        /// Interned keys of arguments; those that the caller does not want are `None`.
+        pub(crate) struct Keys {
+            $(pub(crate) $field: Option<StrId>,)*
+        }
+
+        impl Keys {
+            fn new(builder: &mut TraceBuilder, options: &LoadOptions) -> Self {
+                Self {
+                    $($field: wants(options, $text).then(|| builder.string($text)),)*
+                }
+            }
+        }
+    };
+}
+
+keys! {
+    device "device";
+    stream "stream";
+    correlation "correlation";
+    context "context";
+    bytes "bytes";
+    grid "grid";
+    block "block";
+    registers "registers per thread";
+    shared "shared memory";
+    cluster "cluster";
+    graph_node "graph node";
+    graph "graph";
+    graph_exec "graph exec";
+    copies "copies";
+    value "value";
+    event "event";
+    returned "return value";
+    call_chain "call chain";
+    domain "domain";
+    category "category";
+    color "color";
+    seq "seq";
+    op_id "op_id";
+    input_dims "Input Dims";
+    collective "Collective name";
+    message_bytes "Message bytes";
+    dtype "dtype";
+    group_size "Group size";
+    group "Process Group Name";
+    number "Seq";
+    addr "Addr";
+    memory_bytes "Bytes";
+    device_id "Device Id";
+    device_type "Device Type";
+    memory_kind "memory kind";
+    state "thread state";
+    reason "thread block";
+}
+
+fn wants(options: &LoadOptions, key: &str) -> bool {
+    options
+        .args
+        .as_ref()
+        .is_none_or(|keys| keys.iter().any(|wanted| wanted == key))
+}
+
+/// A time span of a row.
+pub(crate) enum Span {
+    /// Start or end is no integer, or the end is before the start; counted.
+    Bad,
+    /// It ended before the collection started.
+    Early(i64, i64),
+    /// In the collection.
+    Within(i64, i64),
+}
+
+/// Numbers for the limits of the recording.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) before: u64,
+    pub(crate) bad: u64,
+    pub(crate) api_calls: u64,
+    pub(crate) chains: u64,
+    pub(crate) ranges: u64,
+    pub(crate) graphs: u64,
+    pub(crate) graph_ns: i64,
+    pub(crate) device_work: u64,
+    pub(crate) kernels_in_graphs: u64,
+    pub(crate) events_without_time: u64,
+    pub(crate) samples: u64,
+    pub(crate) damaged_payloads: u64,
+    pub(crate) payloads: u64,
+    pub(crate) overhead: u64,
+    pub(crate) unattributed: u64,
+    pub(crate) generic_other: u64,
+}
+
+/// Collects the events of an export.
+pub(crate) struct Loader<'e> {
+    pub(crate) export: &'e Export,
+    pub(crate) options: &'e LoadOptions,
+    pub(crate) session: Session,
+    pub(crate) builder: TraceBuilder,
+    pub(crate) keys: Keys,
+    pub(crate) counts: Counts,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) collectives: Collectives,
+    /// Rows read, by table.
+    pub(crate) records: BTreeMap<String, u64>,
+    last_record: Option<(String, u64)>,
+    /// Calls that launch graphs, and whether anything they launched was recorded.
+    pub(crate) graph_launches: FxHashMap<(ProcessKey, i64), bool>,
+    /// Calls before the collection, by process and correlation id: kept if what they launched is in it.
+    pub(crate) early_calls: FxHashMap<(ProcessKey, i64), Vec<EarlyCall>>,
+    /// Processes with launch calls, and with GPU activities.
+    pub(crate) launching: FxHashSet<ProcessKey>,
+    pub(crate) working: FxHashSet<ProcessKey>,
+    /// Process of GPU activities that do not state any.
+    pub(crate) sole_process: Option<Option<ProcessKey>>,
+    /// First start and last end of rows.
+    pub(crate) extent: Option<(i64, i64)>,
+    /// Number and names of domains of ranges, for the report.
+    pub(crate) domains: BTreeMap<(ProcessKey, String), [u64; 2]>,
+    pub(crate) thread_names: FxHashMap<i64, StrId>,
+    strings: Strings<'e>,
+    names: FxHashMap<i64, StrId>,
+    categories: FxHashMap<&'static str, Option<StrId>>,
+    processes: BTreeMap<ProcessKey, ProcessId>,
+    threads: FxHashMap<i64, LaneId>,
+    last_thread: Option<(i64, LaneId)>,
+    triples: FxHashMap<[i64; 3], StrId>,
+    pub(crate) list: Vec<Arg>,
+}
+
+/// A call that ended before the collection started.
+pub(crate) struct EarlyCall {
+    pub(crate) thread: i64,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) data: SliceData,
+}
+
+/// Tracks of events that may overlap: each event goes to the first track of its key that is free, or to a new one. Events come in
+/// ascending time.
+#[derive(Debug)]
+pub(crate) struct FreeLanes<K>(FxHashMap<K, Vec<(i64, LaneId)>>);
+
+impl<K: Eq + std::hash::Hash> FreeLanes<K> {
+    pub(crate) fn new() -> Self {
+        Self(FxHashMap::default())
+    }
+
+    /// Returns the lane for an event from `start` to `end`; `make` creates one.
+    pub(crate) fn get(
+        &mut self,
+        key: K,
+        (start, end): (i64, i64),
+        make: impl FnOnce() -> LaneId,
+    ) -> LaneId {
+        let lanes = self.0.entry(key).or_default();
+        match lanes
+            .iter_mut()
+            .find(|(busy_until, _)| *busy_until <= start)
+        {
+            Some(slot) => {
+                slot.0 = end;
+                slot.1
+            }
+            None => {
+                let lane = make();
+                lanes.push((end, lane));
+                lane
+            }
+        }
+    }
+}
+
+impl<'e> Loader<'e> {
+    fn new(export: &'e Export, strings: Strings<'e>, options: &'e LoadOptions) -> Result<Self> {
+        let mut builder = TraceBuilder::new();
+        builder.diagnostics = trace_model::Diagnostics::with_places(options.places);
+        let session = Session::read(export)?;
+        builder.meta.format = "nsys";
+        builder.meta.clock = session.clock();
+        builder.meta.base_time_ns = session.base_ns();
+        builder.meta.input_bytes = export.bytes();
+        builder.meta.launches_within_process = true;
+        Ok(Self {
+            keys: Keys::new(&mut builder, options),
+            export,
+            options,
+            session,
+            builder,
+            counts: Counts::default(),
+            identity: None,
+            collectives: Collectives::default(),
+            records: BTreeMap::new(),
+            last_record: None,
+            graph_launches: FxHashMap::default(),
+            early_calls: FxHashMap::default(),
+            launching: FxHashSet::default(),
+            working: FxHashSet::default(),
+            sole_process: None,
+            extent: None,
+            domains: BTreeMap::new(),
+            thread_names: FxHashMap::default(),
+            strings,
+            names: FxHashMap::default(),
+            categories: FxHashMap::default(),
+            processes: BTreeMap::new(),
+            threads: FxHashMap::default(),
+            last_thread: None,
+            triples: FxHashMap::default(),
+            list: Vec::new(),
+        })
+    }
+
+    /// Returns a string of the export, by id.
+    pub(crate) fn text_of(&mut self, id: i64) -> Result<Option<String>> {
+        self.strings.get(id)
+    }
+
+    /// Returns the name that a column gives: a string id, or the text itself; `None` for NULL.
+    pub(crate) fn name(&mut self, value: Value<'_>) -> Result<Option<StrId>> {
+        match value {
+            Value::Int(id) => {
+                if let Some(known) = self.names.get(&id) {
+                    return Ok(Some(*known));
+                }
+                let text = match self.strings.get(id)? {
+                    Some(text) => text,
+                    None => format!("[string {id}]"),
+                };
+                let name = self.builder.string(&text);
+                self.names.insert(id, name);
+                Ok(Some(name))
+            }
+            other => Ok(text(other).map(|text| self.builder.string(&text))),
+        }
+    }
+
+    pub(crate) fn str(&self, id: StrId) -> &str {
+        self.builder.events.strings.get(id)
+    }
+
+    /// Returns `true` if slices of this category are wanted.
+    pub(crate) fn wants(&mut self, category: &'static str) -> bool {
+        self.category(category).is_some()
+    }
+
+    fn category(&mut self, category: &'static str) -> Option<StrId> {
+        let (options, builder) = (self.options, &mut self.builder);
+        *self.categories.entry(category).or_insert_with(|| {
+            let is_wanted = options
+                .categories
+                .as_ref()
+                .is_none_or(|wanted| wanted.iter().any(|one| one == category));
+            is_wanted.then(|| builder.string(category))
+        })
+    }
+
+    /// Returns `true` if the rows of this process are wanted.
+    pub(crate) fn wants_process(&self, process: ProcessKey) -> bool {
+        self.options.process.is_none_or(|wanted| wanted == process)
+    }
+
+    pub(crate) fn process(&mut self, key: ProcessKey) -> Option<ProcessId> {
+        if !key.is_known() {
+            return None;
+        }
+        let builder = &mut self.builder;
+        let id = *self
+            .processes
+            .entry(key)
+            .or_insert_with(|| builder.process(Process::new(Pid(key.pid()))));
+        Some(id)
+    }
+
+    /// Returns the lane of a thread's own track.
+    pub(crate) fn thread(&mut self, global: i64) -> LaneId {
+        if let Some((last, lane)) = self.last_thread
+            && last == global
+        {
+            return lane;
+        }
+        let lane = match self.threads.get(&global) {
+            Some(lane) => *lane,
+            None => {
+                let key = ProcessKey::of(global);
+                let process = self.process(key);
+                let mut thread = Thread::new(Tid(tid(global)), process);
+                thread.is_main = tid(global) == key.pid();
+                let thread = self.builder.thread(thread);
+                let track = self.builder.track(Track {
+                    process,
+                    thread: Some(thread),
+                    ..Track::new(TrackKind::Thread)
+                });
+                let lane = self.builder.lane(Some(track));
+                self.threads.insert(global, lane);
+                lane
+            }
+        };
+        self.last_thread = Some((global, lane));
+        lane
+    }
+
+    /// Creates a lane with a named track of a process.
+    pub(crate) fn named_lane(
+        &mut self,
+        process: ProcessKey,
+        kind: TrackKind,
+        name: &str,
+    ) -> LaneId {
+        let process = self.process(process);
+        let name = self.builder.string(name);
+        let track = self.builder.track(Track {
+            name: Some(name),
+            process,
+            ..Track::new(kind)
+        });
+        self.builder.lane(Some(track))
+    }
+
+    /// Checks start and end of a row, and counts what cannot be used.
+    pub(crate) fn span(&mut self, table: &str, row: i64, start: Value<'_>, end: Value<'_>) -> Span {
+        let (Some(from), Some(to)) = (start.as_int(), end.as_int()) else {
+            let column = if start.as_int().is_none() {
+                "start"
+            } else {
+                "end"
+            };
+            self.bad_value(table, row, column);
+            return Span::Bad;
+        };
+        if to < from {
+            let place = place(row);
+            let detail = format!("table {table}, row {row}: end before start");
+            let diagnostics = &mut self.builder.diagnostics;
+            diagnostics.note(IssueKind::NegativeDuration, place, detail);
+            return Span::Bad;
+        }
+        if to < self.session.start_ns() {
+            return Span::Early(from, to);
+        }
+        Span::Within(from, to)
+    }
+
+    /// Checks a row, and counts it if it ended before the collection.
+    pub(crate) fn within(
+        &mut self,
+        table: &str,
+        row: i64,
+        start: Value<'_>,
+        end: Value<'_>,
+    ) -> Option<(i64, i64)> {
+        match self.span(table, row, start, end) {
+            Span::Within(start, end) => Some((start, end)),
+            Span::Early(..) => {
+                self.counts.before += 1;
+                None
+            }
+            Span::Bad => None,
+        }
+    }
+
+    pub(crate) fn bad_value(&mut self, table: &str, row: i64, column: &str) {
+        self.counts.bad += 1;
+        // The value itself may be anything, so it is not repeated.
+        let detail = format!("table {table}, row {row}: {column} is no integer");
+        self.builder
+            .diagnostics
+            .note(IssueKind::BadValue, place(row), detail);
+    }
+
+    pub(crate) fn count_row(&mut self, table: &str) {
+        self.builder.meta.events += 1;
+        // Consecutive rows are of one table.
+        if let Some((last, count)) = &mut self.last_record
+            && last == table
+        {
+            *count += 1;
+            return;
+        }
+        self.keep_record();
+        self.last_record = Some((table.to_owned(), 1));
+    }
+
+    /// Adds the rows counted last to those of their table.
+    pub(crate) fn keep_record(&mut self) {
+        if let Some((table, count)) = self.last_record.take() {
+            *self.records.entry(table).or_default() += count;
+        }
+    }
+
+    pub(crate) fn data(
+        &mut self,
+        name: Option<StrId>,
+        category: &'static str,
+    ) -> Option<SliceData> {
+        let category = self.category(category)?;
+        let events = &mut self.builder.events;
+        let args = if self.list.is_empty() {
+            ArgsRef::NONE
+        } else {
+            events.args(&self.list)
+        };
+        self.list.clear();
+        Some(SliceData {
+            name,
+            category: events.category(category),
+            args,
+        })
+    }
+
+    /// Adds a slice, if its start is in the wanted range.
+    pub(crate) fn put(&mut self, lane: LaneId, start: i64, end: Option<i64>, data: SliceData) {
+        self.extend(start, end.unwrap_or(start));
+        let range = self.options.range;
+        if range.is_some_and(|range| !range.contains(Timestamp::from_nanos(start))) {
+            return;
+        }
+        let events = &mut self.builder.events;
+        match end {
+            Some(end) => events.complete(lane, start, end.saturating_sub(start), data),
+            None => events.begin(lane, start, data),
+        }
+    }
+
+    pub(crate) fn extend(&mut self, start: i64, end: i64) {
+        self.extent = Some(match self.extent {
+            Some((first, last)) => (first.min(start), last.max(end)),
+            None => (start, end),
+        });
+    }
+
+    pub(crate) fn int(&mut self, key: Option<StrId>, value: Option<i64>) {
+        if let (Some(key), Some(value)) = (key, value) {
+            self.list.push(Arg::int(key, value));
+        }
+    }
+
+    pub(crate) fn arg_text(&mut self, key: Option<StrId>, value: &str) {
+        if let Some(key) = key {
+            let value = self.builder.string(value);
+            self.list.push(Arg::text(key, value));
+        }
+    }
+
+    /// Adds an argument under a key of the input.
+    pub(crate) fn own_key(&mut self, key: &str) -> Option<StrId> {
+        wants(self.options, key).then(|| self.builder.string(key))
+    }
+
+    /// Adds three numbers as a list, as Kineto writes sizes of grids.
+    pub(crate) fn triple(&mut self, key: Option<StrId>, values: [Value<'_>; 3]) {
+        let [Value::Int(x), Value::Int(y), Value::Int(z)] = values else {
+            return;
+        };
+        let Some(key) = key else { return };
+        let builder = &mut self.builder;
+        let text = *self
+            .triples
+            .entry([x, y, z])
+            .or_insert_with(|| builder.string(&format!("[{x}, {y}, {z}]")));
+        self.list.push(Arg::json(key, text));
+    }
+
+    /// Collects all places where GPU activities ran, so that devices and streams can be numbered.
+    fn places(&mut self) -> Result<()> {
+        let mut places: FxHashSet<Recorded> = FxHashSet::default();
+        let mut last = None;
+        let start_ns = self.session.start_ns();
+        let export = self.export;
+        for table in crate::device::TABLES {
+            let columns = [
+                "start",
+                "end",
+                "globalPid",
+                "deviceId",
+                "contextId",
+                "streamId",
+            ];
+            export.scan(
+                table,
+                columns,
+                |_, [start, end, process, device, context, stream]| {
+                    let (Some(start), Some(end)) = (start.as_int(), end.as_int()) else {
+                        return Ok(());
+                    };
+                    if end < start || end < start_ns {
+                        return Ok(());
+                    }
+                    let place = Recorded {
+                        process: self.process_of_work(process)?,
+                        device: device.as_int().unwrap_or(0),
+                        context: context.as_int().unwrap_or(0),
+                        stream: stream.as_int().unwrap_or(0),
+                    };
+                    if last != Some(place) {
+                        last = Some(place);
+                        places.insert(place);
+                    }
+                    Ok(())
+                },
+            )?;
+        }
+        let mut places: Vec<Recorded> = places.into_iter().collect();
+        places.sort_unstable();
+        self.identity = Some(Identity::new(export, &places)?);
+        Ok(())
+    }
+
+    /// Returns the process of a GPU activity: the stated one, else the only one with calls.
+    pub(crate) fn process_of_work(&mut self, global: Value<'_>) -> Result<ProcessKey> {
+        if let Some(global) = global.as_int() {
+            return Ok(ProcessKey::of(global));
+        }
+        let sole = match self.sole_process {
+            Some(sole) => sole,
+            None => {
+                let mut processes = FxHashSet::default();
+                let table = "CUPTI_ACTIVITY_KIND_RUNTIME";
+                self.export.scan(table, ["globalTid"], |_, [thread]| {
+                    processes.extend(thread.as_int().map(ProcessKey::of));
+                    Ok(())
+                })?;
+                let mut all = processes.into_iter();
+                let sole = all.next().filter(|_| all.next().is_none());
+                self.sole_process = Some(sole);
+                sole
+            }
+        };
+        Ok(sole.unwrap_or(ProcessKey::UNKNOWN))
+    }
+
+    /// Names processes and threads.
+    fn names(&mut self) -> Result<()> {
+        let export = self.export;
+        let mut process_names: FxHashMap<ProcessKey, StrId> = FxHashMap::default();
+        let mut by_pid: FxHashMap<i64, StrId> = FxHashMap::default();
+        export.scan(
+            "PROCESSES",
+            ["globalPid", "pid", "name"],
+            |_, [global, pid, name]| {
+                let Some(name) = text(name).filter(|name| !name.is_empty()) else {
+                    return Ok(());
+                };
+                let key = global.as_int().map(ProcessKey::of);
+                let is_known = match key {
+                    Some(key) => self.processes.contains_key(&key),
+                    None => pid.as_int().is_some(),
+                };
+                if is_known {
+                    // Paths of programs name users.
+                    let base = name.rsplit(['/', '\\']).next().unwrap_or(&name);
+                    let name = self.builder.string(base);
+                    match (key, pid.as_int()) {
+                        (Some(key), _) => _ = process_names.entry(key).or_insert(name),
+                        (None, Some(pid)) => _ = by_pid.entry(pid).or_insert(name),
+                        (None, None) => {}
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        let mut names = std::mem::take(&mut self.thread_names);
+        export.scan(
+            "ThreadNames",
+            ["globalTid", "nameId"],
+            |_, [thread, name]| {
+                if let Some(thread) = thread.as_int()
+                    && self.threads.contains_key(&thread)
+                    && let Some(name) = self.name(name)?
+                {
+                    names.insert(thread, name);
+                }
+                Ok(())
+            },
+        )?;
+        for (key, id) in &self.processes {
+            let own = process_names.get(key).or_else(|| by_pid.get(&key.pid()));
+            let main = (key.machine().checked_shl(48).unwrap_or(0)
+                | key.pid().cast_unsigned() << 24
+                | key.pid().cast_unsigned())
+            .cast_signed();
+            if let Some(row) = self.builder.processes_mut().get_mut(id.index()) {
+                row.name = own.or_else(|| names.get(&main)).copied();
+            }
+        }
+        let mut threads: Vec<(i64, LaneId)> = self.threads.iter().map(|(k, v)| (*k, *v)).collect();
+        threads.sort_unstable_by_key(|(key, _)| *key);
+        let mut by_thread: FxHashMap<(ProcessId, i64), StrId> = FxHashMap::default();
+        for (global, _) in threads {
+            if let (Some(name), Some(process)) = (
+                names.get(&global),
+                self.processes.get(&ProcessKey::of(global)),
+            ) {
+                by_thread.insert((*process, tid(global)), *name);
+            }
+        }
+        for thread in self.builder.threads_mut() {
+            if let Some(process) = thread.process {
+                thread.name = by_thread.get(&(process, thread.tid.0)).copied();
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Trace> {
+        self.names()?;
+        self.limits()?;
+        let mut options = FinishOptions::default();
+        options.order = EventOrder::Chrome;
+        options.keep_negative = true;
+        Ok(self.builder.finish(&options)?)
+    }
+}
+
+fn place(row: i64) -> Place {
+    Place::Row(u64::try_from(row).unwrap_or(0))
+}

@@ -1,0 +1,238 @@
+//! Exports of Nsight Systems: files, folders, and single processes of them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use byte_source::Source;
+use cli::VerbosityArgs;
+use nsys_db::{Export, LoadOptions, ProcessKey};
+use perfetto_reader::{ArgPolicy, ReadOptions};
+use sqlite_scan::Database;
+use trace_model::Trace;
+
+/// Separates an export from one of its processes, as an archive from a member.
+const SEPARATOR: char = '!';
+
+/// Folders within folders that are searched for exports.
+const MAX_DEPTH: usize = 6;
+
+/// Returns the file or folder that a path names, without the process of an export: `run.sqlite` for `run.sqlite!70001`.
+pub fn file_of(path: &Path) -> &Path {
+    selected(path).map_or(path, |(file, _)| file)
+}
+
+/// Returns the export and the process that a path selects, if it does.
+fn selected(path: &Path) -> Option<(&Path, (Option<u64>, i64))> {
+    let text = path.to_str()?;
+    let (file, process) = text.rsplit_once(SEPARATOR)?;
+    let (machine, pid) = match process.split_once('.') {
+        Some((machine, pid)) => (Some(machine.parse().ok()?), pid),
+        None => (None, process),
+    };
+    let file = Path::new(file);
+    let is_export = file.exists() && !path.exists();
+    is_export.then_some((file, (machine, pid.parse().ok()?)))
+}
+
+/// Returns one path for each process of an export that communicates, if there are several; `None` for everything else.
+///
+/// # Errors
+///
+/// Returns an error if the export is damaged.
+pub(crate) fn processes(path: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
+    if selected(path).is_some() || path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let Some(export) = recognised(path)? else {
+        return Ok(None);
+    };
+    let ranks = nsys_db::communicating_processes(&export)?;
+    if ranks.len() < 2 {
+        return Ok(None);
+    }
+    let pids: BTreeSet<i64> = ranks.iter().map(|rank| rank.process.pid()).collect();
+    let is_unique = pids.len() == ranks.len();
+    let one = |process: ProcessKey| {
+        let (machine, pid) = (process.machine(), process.pid());
+        let which = match is_unique {
+            true => pid.to_string(),
+            false => format!("{machine}.{pid}"),
+        };
+        PathBuf::from(format!("{}{SEPARATOR}{which}", path.display()))
+    };
+    Ok(Some(ranks.iter().map(|rank| one(rank.process)).collect()))
+}
+
+/// Opens an export, if the path is one. Errors of files that are none are left to their reader.
+fn recognised(path: &Path) -> anyhow::Result<Option<Export>> {
+    if path.is_dir() {
+        let is_one = nsys_db::is_parquet_folder(path);
+        return Ok(is_one.then(|| Export::open(path)).transpose()?);
+    }
+    let Ok(mut source) = Source::open(path, &byte_source::OpenOptions::default()) else {
+        return Ok(None);
+    };
+    let is_database = source
+        .head(16)
+        .is_ok_and(byte_source::magic::looks_like_sqlite);
+    if !is_database || !path.is_file() {
+        return Ok(None);
+    }
+    let Ok(database) = Database::from_source(source, Some(path)) else {
+        return Ok(None);
+    };
+    let is_one = nsys_db::kind_of(&database) == nsys_db::DatabaseKind::Nsys;
+    Ok(is_one
+        .then(|| Export::from_database(database))
+        .transpose()?)
+}
+
+/// Returns `false` for a file with an ending of SQLite that is certainly no recording: other programs use these endings too. A
+/// damaged database may be one; its reader reports the damage.
+pub(crate) fn may_be_recording(path: &Path) -> bool {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    let name = byte_source::logical_name(&name);
+    if !name.ends_with(".sqlite") && !name.ends_with(".sqlite3") {
+        return true;
+    }
+    let Ok(mut source) = Source::open(path, &byte_source::OpenOptions::default()) else {
+        return path.metadata().is_ok_and(|found| found.len() > 0);
+    };
+    let is_database = source
+        .head(16)
+        .is_ok_and(byte_source::magic::looks_like_sqlite);
+    if !is_database {
+        return false;
+    }
+    match Database::from_source(source, None) {
+        Ok(database) => {
+            let mut tables = database.catalog().tables.iter();
+            nsys_db::kind_of(&database) != nsys_db::DatabaseKind::Other
+                || tables.any(|table| table.name.starts_with("rocpd_"))
+        }
+        Err(_) => true,
+    }
+}
+
+/// Returns the folders with one Parquet file for each table within a folder.
+pub(crate) fn parquet_folders(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    search(folder, MAX_DEPTH, &mut found);
+    found
+}
+
+fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if nsys_db::is_parquet_folder(folder) {
+        found.push(folder.to_owned());
+        return;
+    }
+    let Some(depth) = depth.checked_sub(1) else {
+        return;
+    };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let mut folders: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    folders.sort();
+    for folder in folders {
+        search(&folder, depth, found);
+    }
+}
+
+/// Input that this module reads.
+pub(crate) enum Found {
+    /// An export, and the process selected of it.
+    Export(Export, Option<ProcessKey>),
+    /// A database of another format.
+    OtherDatabase,
+    /// Anything else, not consumed.
+    Source(Box<Source>),
+}
+
+/// Opens what a path that is not `-` names as a folder or a process of an export.
+///
+/// # Errors
+///
+/// Returns an error if it is a damaged export, or a folder of an export that is not read.
+pub(crate) fn open_path(path: &Path) -> anyhow::Result<Option<Found>> {
+    if let Some((file, which)) = selected(path) {
+        let export = Export::open(file)?;
+        let process = find(&export, which)?;
+        return Ok(Some(Found::Export(export, Some(process))));
+    }
+    if let Some(error) = nsys_db::arrow_folder(path) {
+        return Err(error.into());
+    }
+    if nsys_db::is_parquet_folder(path) {
+        return Ok(Some(Found::Export(Export::open(path)?, None)));
+    }
+    Ok(None)
+}
+
+fn find(export: &Export, (machine, pid): (Option<u64>, i64)) -> anyhow::Result<ProcessKey> {
+    let ranks = nsys_db::communicating_processes(export)?;
+    let found = ranks.iter().map(|rank| rank.process).find(|process| {
+        process.pid() == pid && machine.is_none_or(|machine| process.machine() == machine)
+    });
+    found.ok_or_else(|| {
+        anyhow::anyhow!(
+            "{}: no process {pid} with communication kernels: give the file itself",
+            export.name()
+        )
+    })
+}
+
+/// Opens a source as an export if it is one.
+///
+/// # Errors
+///
+/// Returns an error if it is a damaged database, a profile of nvprof, a report of Nsight Systems, or an export of another kind.
+pub(crate) fn open(mut source: Source, path: &Path) -> anyhow::Result<Found> {
+    let name = source.name().to_owned();
+    let head = source.head(1 << 12)?;
+    if byte_source::magic::looks_like_sqlite(head) {
+        // Journals lie next to plain files only.
+        let beside = Some(path).filter(|path| path.is_file());
+        let database = Database::from_source(source, beside)?;
+        return Ok(match nsys_db::kind_of(&database) {
+            nsys_db::DatabaseKind::Other => Found::OtherDatabase,
+            _ => Found::Export(Export::from_database(database)?, None),
+        });
+    }
+    if let Some(error) = nsys_db::not_exported(&name, head) {
+        return Err(error.into());
+    }
+    Ok(Found::Source(Box::new(source)))
+}
+
+/// Reads an export into a trace.
+///
+/// # Errors
+///
+/// Returns an error if the export is damaged.
+pub(crate) fn load(
+    export: &Export,
+    process: Option<ProcessKey>,
+    options: &ReadOptions,
+    verbosity: VerbosityArgs,
+) -> anyhow::Result<Trace> {
+    if let Some(warning) = export.warning() {
+        verbosity.note(format!("warning: {warning}"));
+    }
+    let mut load = LoadOptions::default();
+    load.args = match &options.args {
+        ArgPolicy::All => None,
+        ArgPolicy::Only(keys) => Some(keys.clone()),
+        ArgPolicy::None => Some(Vec::new()),
+    };
+    load.categories.clone_from(&options.categories);
+    load.range = options.range;
+    load.counters = options.counters;
+    load.places = options.places;
+    load.process = process;
+    Ok(nsys_db::load(export, &load)?)
+}
