@@ -66,7 +66,7 @@ fn trace(loops: &[Loop]) -> String {
             }
         };
         let start = 1_000_000_000 + app.start_us * 1000;
-        let mut free: Vec<u64> = (0..app.threads).map(|n| start + n * 1500).collect();
+        let mut free: Vec<u64> = (0..app.threads).map(|n| start + n * 300).collect();
         for _ in 0..app.rounds {
             for ready in &mut free {
                 let mut end = *ready + about(app.latency_us);
@@ -82,7 +82,7 @@ fn trace(loops: &[Loop]) -> String {
                 let next = free.iter().max().unwrap() + about(app.pause_us);
                 (0..)
                     .zip(&mut free)
-                    .for_each(|(n, ready)| *ready = next + n * 1500);
+                    .for_each(|(n, ready)| *ready = next + n * 300);
             } else {
                 free.iter_mut()
                     .for_each(|ready| *ready += about(app.pause_us));

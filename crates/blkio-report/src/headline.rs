@@ -314,7 +314,7 @@ fn flushes(limit: &Value, direction: &str, at_a_time: &str, at_work: &str) -> St
     let flush_ns = number(&limit["flush_ns"]);
     let all_ns = number(&limit["latency_ns"]);
     format!(
-        "Limited by flushes of the device: {:.1} % of the time only flushes are in flight ({count:.0}, mean {}, {:.2} for each {direction}), and the application pauses {:.1} % of it. {} come {at_a_time}, {at_work}. Fewer flushes (one for several {direction}s) would give up to {:.2}x.",
+        "Limited by flushes of the device: they are {:.1} % of the time of all requests in flight ({count:.0}, mean {}, {:.2} for each {direction}), and nothing is in flight {:.1} % of the time. {} come {at_a_time}, {at_work}. Fewer flushes (one for several {direction}s) would give up to {:.2}x.",
         number(&limit["flush_share"]) * 100.0,
         time(flush_ns / count.max(1.0)),
         count / number(&limit["requests"]).max(1.0),

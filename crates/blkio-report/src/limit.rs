@@ -197,8 +197,6 @@ pub struct Load {
     pub flush_ns: u128,
     /// Time with a request in flight, with data or without.
     pub busy_ns: u64,
-    /// Part of that with no request in flight that moves data.
-    pub flush_only_ns: u64,
     /// Sum of depth times nanoseconds.
     pub integral: u128,
     /// Pauses without a request in flight, in ascending order.
@@ -261,9 +259,8 @@ impl Load {
         self.time_ns += last.saturating_sub(first.issue_ns);
         let soon_ns =
             AT_ONCE * block.iter().map(|of| of.latency_ns as f64).sum::<f64>() / block.len() as f64;
-        let busy_before_ns = self.busy_ns;
-        let (mut completed, mut data_ns) = (0, 0_u64);
-        let (mut busy_until, mut data_until) = (first.issue_ns, first.issue_ns);
+        let mut completed = 0;
+        let mut busy_until = first.issue_ns;
         // Completions that no request has followed.
         let mut free: Vec<u64> = Vec::new();
         for (issued, sample) in block.iter().enumerate() {
@@ -290,8 +287,6 @@ impl Load {
             if !sample.is_data() {
                 continue;
             }
-            data_ns += end.saturating_sub(data_until.max(sample.issue_ns));
-            data_until = data_until.max(end);
             self.alone += u64::from(depth == 1);
             if sample.bytes != self.size || sample.is_write() != is_write {
                 continue;
@@ -306,7 +301,6 @@ impl Load {
                 class.squares += (sample.latency_ns as f64).powi(2);
             }
         }
-        self.flush_only_ns += (self.busy_ns - busy_before_ns).saturating_sub(data_ns);
     }
 
     /// Returns the share of the time without a request in flight.
@@ -363,10 +357,10 @@ impl Load {
         1.0 - self.busy_ns as f64 / time_ns as f64
     }
 
-    /// Returns the share of the time outside of [`Self::breaks`] with flushes in flight and no request that moves data.
+    /// Returns the share of flushes in the time of all requests in flight: of the time that the application waits.
     #[must_use]
     pub fn flush_share(&self) -> f64 {
-        self.flush_only_ns as f64 / (self.work_ns() as f64).max(1.0)
+        self.flush_ns as f64 / (self.integral as f64).max(1.0)
     }
 
     /// Time without [`Self::breaks`], in nanoseconds.
@@ -504,11 +498,12 @@ impl Load {
         if !self.is_enough() {
             return Limiter::Unknown;
         }
-        let (think, flush) = (self.think_share(), self.flush_share());
+        let think = self.think_share();
+        let flush = self.flush_share() * (1.0 - think);
         if think >= IDLE {
             return Limiter::ThinkTime;
         }
-        if flush > think && flush >= 1.0 - think - flush {
+        if flush >= IDLE {
             return Limiter::Flush;
         }
         match self.limiter_while_busy(yardstick) {

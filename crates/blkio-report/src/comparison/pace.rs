@@ -28,7 +28,7 @@ const LEAST_OF_ROUND: f64 = 1.5;
 const ROUND: f64 = 0.2;
 /// Share of the requests that may come alone, of an application that issues in rounds.
 const SINGLE: f64 = 0.2;
-/// Share of the mean latency up to which the time from a completion to the next issue is no pause, and the share of the issues of which that
+/// Share of the mean latency, and of the time from request to request, up to which the time from a completion to the next issue is no pause, and the share of the issues of which that
 /// holds where threads do not pause.
 const NO_PAUSE: f64 = 0.15;
 const MOST_ISSUES: f64 = 0.9;
@@ -222,7 +222,8 @@ impl Pace {
                 busy_ns: busy as f64 / rounds,
             };
         }
-        let short = NO_PAUSE * self.latency();
+        // Threads that take turns are idle for about as long as others are served.
+        let short = NO_PAUSE * self.latency().min(self.interval());
         found.pauses.retain(|pause| *pause as f64 <= short);
         let count = found.pauses.len() as f64;
         if self.least_threads() > 1 && count >= MOST_ISSUES * found.issues as f64 && count > 0.0 {
