@@ -43,6 +43,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
                 options.kernels = kernels;
                 let report = converted(pftrace::write(&set, &filter, &options, &to))?;
                 say_before_zero(report.before_zero(), shared.verbosity);
+                say_reversed(report.reversed(), "trace", shared.verbosity);
                 let frees = report.unmatched_frees();
                 if frees > 0 {
                     shared.verbosity.note(format!(
@@ -59,12 +60,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
                 options.kernels = kernels;
                 let report = converted(otf2::write(&set, &filter, options, &to))?;
                 say_before_zero(report.before_zero, shared.verbosity);
-                if report.reversed > 0 {
-                    shared.verbosity.note(format!(
-                        "warning: {} records end before they start: the archive has them with length 0",
-                        report.reversed
-                    ));
-                }
+                say_reversed(report.reversed, "archive", shared.verbosity);
             }
         }
     }
@@ -76,6 +72,14 @@ fn say_before_zero(records: u64, verbosity: VerbosityArgs) {
     if records > 0 {
         verbosity.note(format!(
             "warning: {records} records begin before time 0 and are left out"
+        ));
+    }
+}
+
+fn say_reversed(records: u64, place: &str, verbosity: VerbosityArgs) {
+    if records > 0 {
+        verbosity.note(format!(
+            "warning: {records} records end before they start: the {place} has them with length 0"
         ));
     }
 }

@@ -1,6 +1,6 @@
 //! One-sentence answer of `rocpd summary --extended`: how busy the GPUs were, and with what.
 
-use rocpd_db::{Filter, RocpdSet, Summary};
+use rocpd_db::{Filter, RocpdSet, Summary, SummaryRow, SummaryView};
 
 use crate::console;
 
@@ -17,11 +17,18 @@ pub(crate) fn print(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> a
         .collect();
     gpus.sort_by(|a, b| a.0.total_cmp(&b.0));
     let kernels = summary.views.iter().find(|view| view.view == "kernels");
+    // Durations below 0 are in the tables, as recorded. They are no time.
+    let time_ns = |row: &SummaryRow| row.stat.total_ns - row.reversed_ns;
     let longest = kernels.map(|view| view.overall()).and_then(|rows| {
-        let whole: i128 = rows.iter().map(|row| row.stat.total_ns).sum();
-        let first = rows.first()?;
-        Some((first.clone(), first.stat.share_pct(whole)?))
+        let whole: i128 = rows.iter().map(time_ns).sum();
+        let first = rows.iter().max_by(|a, b| {
+            time_ns(a)
+                .cmp(&time_ns(b))
+                .then_with(|| b.name.cmp(&a.name))
+        })?;
+        (whole > 0).then(|| (first.clone(), percent_of(time_ns(first), whole)))
     });
+    let reversed = kernels.map_or(0, SummaryView::reversed);
     let mut text = match (gpus.as_slice(), gpus.first()) {
         ([], _) | (_, None) => {
             "No GPU activity is recorded: record with rocprofv3 --kernel-trace --memory-copy-trace.\n"
@@ -44,11 +51,24 @@ pub(crate) fn print(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> a
         }
     };
     if let Some((row, share)) = longest.filter(|_| !gpus.is_empty()) {
+        let calls = row.stat.calls - row.reversed;
         text += &format!(
-            "; most kernel time is in {} ({share:.1} %, {} calls).\n",
+            "; most kernel time is in {} ({share:.1} %, {})",
             report::text::printable(&row.name),
-            row.stat.calls
+            match row.replays {
+                0 => format!("{calls} calls"),
+                // A pass is no call of the program.
+                replays => format!(
+                    "{} calls, of which kernel replay made {calls} passes",
+                    calls.saturating_sub(replays)
+                ),
+            }
         );
+        text += &match reversed {
+            0 => ".\n".to_owned(),
+            1 => ", without a record that ends before it starts.\n".to_owned(),
+            count => format!(", without {count} records that end before they start.\n"),
+        };
     } else if !gpus.is_empty() {
         text += ".\n";
     }
@@ -57,6 +77,11 @@ pub(crate) fn print(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> a
 
 #[expect(clippy::cast_precision_loss, reason = "a share is a ratio of reals")]
 fn percent(part: i64, whole: i64) -> f64 {
+    part as f64 * 100.0 / whole as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share is a ratio of reals")]
+fn percent_of(part: i128, whole: i128) -> f64 {
     part as f64 * 100.0 / whole as f64
 }
 

@@ -2,7 +2,7 @@
 
 use cli::{Format, Outcome};
 use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _};
-use rocpd_db::{Filter, OpenOptions, Partition, RocpdSet};
+use rocpd_db::{Filter, OpenOptions, Partition, RocpdSet, Summary, SummaryOptions};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
@@ -28,7 +28,14 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         .collect();
     let bounds = set.time_bounds(&Filter::default())?;
     let orphans = set.orphans()?;
-    let healthy = issues.is_empty()
+    let summary = Summary::collect(&set, &Filter::default(), &SummaryOptions::default())?;
+    let unviewed: Vec<Value> = summary
+        .lost
+        .counts()
+        .map(|(count, what)| json!({"records": count, "what": what, "says": format!("{count} {what}: they are in no view, and summary does not count them")}))
+        .collect();
+    let healthy = unviewed.is_empty()
+        && issues.is_empty()
         && set.warnings().is_empty()
         && orphans.is_empty()
         && odd_times.is_empty();
@@ -47,7 +54,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         })
         .collect();
     let document = json!({
-        "schema_version": "1.3",
+        "schema_version": "1.4",
         "files": set.files().collect::<Vec<_>>(),
         "start_ns": bounds.map(|b| b.first_ns),
         "end_ns": bounds.map(|b| b.last_ns),
@@ -56,6 +63,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         "issues": issues,
         "orphans": orphans,
         "odd_times": odd_times,
+        "in_no_view": unviewed,
         "healthy": healthy,
     });
     let shown = match args.format.format() {
@@ -237,7 +245,7 @@ fn text(document: &Value) -> String {
             issue["first_rowid"]
         );
     }
-    for list in ["orphans", "odd_times"] {
+    for list in ["orphans", "odd_times", "in_no_view"] {
         for found in document[list].as_array().into_iter().flatten() {
             out += &format!("warning: {}\n", shown(&found["says"]));
         }

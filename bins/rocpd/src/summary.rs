@@ -87,38 +87,16 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     if args.extended {
         crate::extended::write(&set, &filter, &summary, args, &writer.names)?;
     }
-    let lost = summary.lost;
-    let losses = [
-        (
-            lost.dispatches,
-            "dispatches without region name, event, kernel, agent, queue, process or thread",
-        ),
-        (
-            lost.copies,
-            "copies without agent, event, name, process or thread",
-        ),
-        (
-            lost.allocations,
-            "allocations without event, process or thread",
-        ),
-        (
-            lost.regions,
-            "regions without event, name, process or thread",
-        ),
-        (lost.samples, "samples without event, process or thread"),
-    ];
-    for (count, what) in losses {
-        if count > 0 {
-            shared.verbosity.note(format!(
-                "note: {count} {what} are in no view and not counted"
-            ));
-        }
+    for (count, what) in summary.lost.counts() {
+        shared.verbosity.note(format!(
+            "note: {count} {what} are in no view and not counted"
+        ));
     }
     for view in &summary.views {
         let reversed = view.reversed();
         if reversed > 0 {
             shared.verbosity.note(format!(
-                "warning: {}: {reversed} records end before they start: their durations, below 0, are in TOTAL, AVERAGE and MIN",
+                "warning: {}: {reversed} records end before they start: their durations, below 0, are in DURATION, AVERAGE and MIN",
                 view.view
             ));
         }

@@ -102,6 +102,9 @@ pub struct Event {
     pub cpu: u16,
     /// Number of the operation letters.
     pub rwbs: u16,
+    /// Time of the other event of the request, of an issue the completion and of a completion the issue, where the record of one
+    /// states both; 0 where the two are only known to belong together by their place.
+    pub other_ns: u64,
     /// What happened.
     pub kind: EventKind,
     /// What the operation letters mean.
@@ -121,6 +124,7 @@ impl Event {
         comm: 0,
         cpu: 0,
         rwbs: 0,
+        other_ns: 0,
         kind: EventKind::Issue,
         direction: Direction::Read,
     };

@@ -1,6 +1,11 @@
 //! Issues and completions paired by place.
 
+use std::sync::Arc;
+
 use blkio_parser::analyse::pairing::{Pairing, Policy};
+use blkio_parser::analyse::pairs::Pairs;
+use blkio_parser::analyse::runs::Runs;
+use blkio_parser::analyse::traffic::Grid;
 use blkio_parser::{Direction, Event, EventKind};
 
 fn event(kind: EventKind, t_ns: u64, sector: u64, nr_sector: u32) -> Event {
@@ -16,6 +21,7 @@ fn event(kind: EventKind, t_ns: u64, sector: u64, nr_sector: u32) -> Event {
         comm: 0,
         cpu: 0,
         rwbs: 0,
+        other_ns: 0,
         direction: Direction::Read,
     }
 }
@@ -88,6 +94,77 @@ fn requests_of_one_place_in_flight_at_once_all_complete() {
             (1, 1)
         );
         assert_eq!((matching.pairs, matching.unmatched_issues), (4, 1));
+    }
+}
+
+/// In a recording that lost no completion, requests of one place complete in the order of their issue. One that lost some is taken
+/// as the newest completing, by which a latency is never that of an older request.
+#[test]
+fn what_was_in_flight_at_once_completes_in_order() {
+    let mut events = Vec::new();
+    // Four at a time, each for 200: no completion is missing.
+    for n in 0..400_u64 {
+        events.push(event(EventKind::Issue, 1000 + n * 50, 8, 8));
+        events.push(event(EventKind::Complete, 1200 + n * 50, 8, 8));
+    }
+    let both = |mut events: Vec<Event>| {
+        events.sort_by_key(|e| (e.t_ns, e.kind == EventKind::Complete));
+        let mut pairs = Pairs::new(5_000_000_000, Grid::new(1_000_000_000, false));
+        let mut runs = Runs::within(Grid::new(1, false));
+        pairs.take(&Arc::new(runs.batch(Arc::new(events))));
+        pairs.finish();
+        pairs.both().0
+    };
+    let found = both(events.clone());
+    let latency = &found.latency[0];
+    assert_eq!((latency.count, latency.min, latency.max), (400, 200, 200));
+    assert_eq!(found.matching.superseded_issues, 0);
+    let samples = &found.detail.as_ref().unwrap().samples;
+    assert_eq!(samples.integral(0, u64::MAX), Some(400 * 200));
+    // One at a time, every fourth completion lost.
+    let mut lossy = Vec::new();
+    for n in 0..400_u64 {
+        lossy.push(event(EventKind::Issue, 1000 + n * 500, 8, 8));
+        if n % 4 > 0 {
+            lossy.push(event(EventKind::Complete, 1200 + n * 500, 8, 8));
+        }
+    }
+    let found = both(lossy);
+    assert_eq!((found.latency[0].count, found.latency[0].max), (300, 200));
+    assert_eq!(found.matching.superseded_issues, 100);
+}
+
+/// Records that state when a request was issued and when it completed are paired by that, in whatever order requests complete.
+#[test]
+fn stated_times_pair_requests() {
+    let mut events = Vec::new();
+    // The second overtakes the first, again and again, and a third is of the same times as the first.
+    for n in 0..50_u64 {
+        for (issue, end) in [(0, 900), (100, 300), (0, 900)] {
+            let (issue, end) = (n * 500 + issue, n * 500 + end);
+            events.push(Event {
+                other_ns: end + 7,
+                ..event(EventKind::Issue, issue + 7, 8, 8)
+            });
+            events.push(Event {
+                other_ns: issue + 7,
+                ..event(EventKind::Complete, end + 7, 8, 8)
+            });
+        }
+    }
+    events.sort_by_key(|e| (e.t_ns, e.kind == EventKind::Complete));
+    for policy in [Policy::Newest, Policy::Fifo] {
+        let found = run(policy, &events);
+        let latency = &found.latency[0];
+        assert_eq!((latency.count, latency.sum), (150, 50 * (900 + 200 + 900)));
+        assert_eq!((latency.min, latency.max), (200, 900));
+        assert_eq!(
+            (
+                found.matching.superseded_issues,
+                found.matching.unmatched_issues
+            ),
+            (0, 0)
+        );
     }
 }
 

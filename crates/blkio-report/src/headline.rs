@@ -10,6 +10,10 @@ use crate::value::number;
 const IDLE: f64 = 0.2;
 /// Share of time without requests up to which they come without pauses.
 const NO_PAUSES: f64 = 0.05;
+/// Share of time without requests from which pauses are the limit whatever the device does meanwhile.
+const IDLE_AT_MOST: f64 = 0.5;
+/// Share of requests that are issued as another completes, from which an application is taken to wait for them.
+const FOLLOWING: f64 = 0.5;
 /// Share of requests that find no other in flight from which they come one at a time.
 const ALONE: f64 = 0.99;
 /// Most other devices or phases that the answer names.
@@ -166,6 +170,9 @@ fn lower(sentence: &str) -> String {
 /// Returns what limits a stretch of time, why, and what would help.
 fn sentence(limit: &Value, document: &Value) -> String {
     let Some(limiter) = limit["limiter"].as_str() else {
+        if let Some(others) = without_data(document) {
+            return others;
+        }
         return "Cannot say what limits it: the trace has no completions; record issues and completions (blkio collect)."
             .to_owned();
     };
@@ -195,13 +202,23 @@ fn sentence(limit: &Value, document: &Value) -> String {
     let name = of["name"].as_str().unwrap_or("-");
     let too_low = if of["is_disproved"] == true {
         format!(
-            " The yardstick ({name}) is too low, and is not used: this is {:.0} % of it.",
-            number(&of["share_of_bytes_per_s"]) * 100.0
+            " The yardstick ({name}) is too low, and is not used: while busy this is {:.0} % of it.",
+            number(&of["share_while_busy"]) * 100.0
         )
     } else {
         String::new()
     };
     let text = match limiter {
+        "think time" if limit["limiter_while_busy"] == "device" && idle < IDLE_AT_MOST => format!(
+            "Limited by think time of the application more than by the device: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more), and requests come {at_a_time}. While busy the device is at its limit, {}/s{}: without the pauses up to {:.2}x of now ({at_work}), with a device twice as fast at most {:.2}x.",
+            idle * 100.0,
+            time(number(&limit["gap_half_ns"])),
+            bytes(number(&limit["bytes_per_busy_s"])),
+            flat(gain),
+            1.0 / (1.0 - think).max(1e-9),
+            2.0 / (1.0 + think),
+        ),
+        "flush" => flushes(limit, direction, &at_a_time, &at_work),
         "think time" => format!(
             "Not limited by the device but by think time of the application: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more between completion and next issue), and requests come {at_a_time}. While busy it moves {}/s: without the pauses {}.",
             idle * 100.0,
@@ -216,18 +233,20 @@ fn sentence(limit: &Value, document: &Value) -> String {
             more.unwrap_or_else(|| format!("How much a deeper queue would give cannot be said from this trace: record the same job with more threads or iodepth{}.", or_yardstick(limit)))
         ),
         "queue depth" => format!(
-            "Limited by queue depth: {} at depth {depth:.1}, {}. {}",
+            "Limited by queue depth: {} at depth {depth:.1}, {}. {}{}",
             match gain {
                 Some(gain) if gain >= 0.5 => format!("throughput grows with depth (gain {gain:.2}; 1 is proportional, 0 none)"),
                 _ if by_phase(limit, "depth").is_some() => "a phase of greater depth moves more".to_owned(),
                 _ => "far below the yardstick with requests always in flight".to_owned(),
             },
             at_work,
-            more.unwrap_or_else(|| format!("How much more depth would give beyond what was recorded cannot be said: record a deeper queue{}.", or_yardstick(limit)))
+            more.unwrap_or_else(|| format!("How much more depth would give beyond what was recorded cannot be said: record a deeper queue{}.", or_yardstick(limit))),
+            own_pace(limit)
         ),
         "request size" => format!(
-            "Limited by request size: the device is at its rate of requests, {} of {size} at depth {depth:.1}, {} (busy {busy:.1} %{}). {}",
+            "Limited by request size: the device is at its rate of requests, {} of {} at depth {depth:.1}, {} (busy {busy:.1} %{}). {}",
             human::quantity(number(&limit["iops"]), Unit::PerSecond),
+            mean_size(limit),
             at_work,
             flat(gain),
             more.unwrap_or_else(|| format!("How much larger requests would move cannot be said from this trace: record them{}.", or_yardstick(limit)))
@@ -254,6 +273,84 @@ fn sentence(limit: &Value, document: &Value) -> String {
         pauses(limit, idle)
     };
     text + &too_low + &pauses + &other_size(limit) + &unused(limit)
+}
+
+/// The answer for a recording whose requests move no data; `None` where there are others, or none completed.
+fn without_data(document: &Value) -> Option<String> {
+    let count = |direction: &str| {
+        document["metrics"]["totals"][direction]["ios"]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    let latency = &document["metrics"]["pairing_newest"]["latency_ns"];
+    if count("read") + count("write") > 0 || latency.as_object().is_none_or(|of| of.is_empty()) {
+        return None;
+    }
+    let mut kinds = Vec::new();
+    for name in ["flush", "discard", "none", "zone", "other"] {
+        let of = &latency[name];
+        if let Some(completed) = of["count"].as_u64() {
+            let name = match (name, completed) {
+                ("flush", 1) => "flush".to_owned(),
+                ("flush", _) => "flushes".to_owned(),
+                _ => format!("requests of kind {name}"),
+            };
+            kinds.push(format!(
+                "{completed} {name} (mean {})",
+                time(number(&of["mean"]))
+            ));
+        }
+    }
+    Some(format!(
+        "No read or write limits it: the recording has only {}, and the device is busy {:.1} % of the time.",
+        kinds.join(", "),
+        number(&document["extra"]["queue_depth"]["all"]["utilisation"]) * 100.0
+    ))
+}
+
+/// That the device flushes while the application waits.
+fn flushes(limit: &Value, direction: &str, at_a_time: &str, at_work: &str) -> String {
+    let count = number(&limit["flushes"]);
+    let flush_ns = number(&limit["flush_ns"]);
+    let all_ns = number(&limit["latency_ns"]);
+    format!(
+        "Limited by flushes of the device: they are {:.1} % of the time of all requests in flight ({count:.0}, mean {}, {:.2} for each {direction}), and nothing is in flight {:.1} % of the time. {} come {at_a_time}, {at_work}. Fewer flushes (one for several {direction}s) would give up to {:.2}x.",
+        number(&limit["flush_share"]) * 100.0,
+        time(flush_ns / count.max(1.0)),
+        count / number(&limit["requests"]).max(1.0),
+        number(&limit["think_share"]) * 100.0,
+        if direction == "write" {
+            "Writes"
+        } else {
+            "Reads"
+        },
+        all_ns / (all_ns - flush_ns).max(1.0)
+    )
+}
+
+/// That requests which do not follow completions may come at a pace of their own; empty where they follow.
+fn own_pace(limit: &Value) -> String {
+    let share = number(&limit["following_share"]);
+    if share >= FOLLOWING {
+        return String::new();
+    }
+    format!(
+        " Only {:.0} % of the requests are issued when another completes: if they arrive at a pace of their own, that limits, and a deeper queue changes nothing.",
+        share * 100.0
+    )
+}
+
+/// Returns the size of the requests: the commonest, or the mean where others add much.
+fn mean_size(limit: &Value) -> String {
+    let (common, mean) = (number(&limit["size_bytes"]), number(&limit["mean_bytes"]));
+    if (mean / common.max(1.0) - 1.0).abs() < NO_PAUSES {
+        return bytes(common);
+    }
+    format!(
+        "{} on average (the commonest size is {})",
+        bytes(mean),
+        bytes(common)
+    )
 }
 
 /// Returns the bytes per second of a stretch of time without its breaks, which limit nothing of what came before and

@@ -1,4 +1,4 @@
-//! Judges what limits a stretch of traffic: the application's pauses, the queue depth, the size of requests, or the device.
+//! Judges what limits a stretch of traffic: the application's pauses, flushes, the queue depth, the size of requests, or the device.
 //!
 //! The judgement goes by Little's law. While requests are in flight, throughput is depth over latency. If latency grows as depth
 //! does, throughput stays: the device is at its limit. If latency stays, throughput grows with depth: depth is the limit. A
@@ -19,6 +19,10 @@ const RANDOM: f64 = 0.5;
 const SEEK_NS: f64 = 1e6;
 /// Share of time without a request in flight from which pauses of the application are the limit: they are the larger part.
 const IDLE: f64 = 0.5;
+/// The same where the device is at its limit while busy: from there on, no pauses gain more than a device twice as fast.
+const IDLE_OF_FULL: f64 = 1.0 / 3.0;
+/// Latencies, and share of the issues, up to which issues follow completions.
+const AT_ONCE: f64 = 0.2;
 /// Maximum number of pauses that are breaks between phases rather than think time, and the share of the time from which one is.
 const MAX_BREAKS: usize = 3;
 const BREAK: f64 = 0.05;
@@ -94,12 +98,17 @@ impl Yardstick {
             share(self.iops, load.iops()),
         ]
     }
-}
 
-/// Returns `true` if a load that reaches this share of a yardstick disproves it.
-#[must_use]
-pub fn disproves(share: f64) -> bool {
-    share > DISPROVED
+    /// Returns the share of the yardstick that disproves it: what the load moves while it is busy, since no device does more than it can.
+    #[must_use]
+    pub fn disproof(&self, load: &Load, slot: usize) -> Option<f64> {
+        let most = self.bytes_per_s.get(slot).copied().flatten();
+        let share = most
+            .filter(|most| *most > 0.0)
+            .map(|most| load.bytes_per_busy_s() / most);
+        let is_comparable = load.is_enough() && self.size_match(load, slot) != SizeMatch::Larger;
+        share.filter(|share| is_comparable && *share > DISPROVED)
+    }
 }
 
 /// What limits a stretch of traffic.
@@ -108,6 +117,8 @@ pub fn disproves(share: f64) -> bool {
 pub enum Limiter {
     /// The application leaves the device without requests.
     ThinkTime,
+    /// The device is busy with flushes, and the application waits for them.
+    Flush,
     /// More requests at a time would be served as fast each.
     QueueDepth,
     /// The device is at its rate of requests, which are small.
@@ -122,7 +133,7 @@ impl Limiter {
     /// Returns `true` if the device serves no more: neither more requests at a time nor shorter pauses would help.
     #[must_use]
     pub const fn is_saturated(self) -> bool {
-        matches!(self, Self::Device | Self::RequestSize)
+        matches!(self, Self::Device | Self::RequestSize | Self::Flush)
     }
 
     /// Returns the name in reports.
@@ -130,6 +141,7 @@ impl Limiter {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ThinkTime => "think time",
+            Self::Flush => "flush",
             Self::QueueDepth => "queue depth",
             Self::RequestSize => "request size",
             Self::Device => "device",
@@ -179,7 +191,11 @@ pub struct Load {
     pub writes: u64,
     /// Time from the first issue to the last completion, in nanoseconds.
     pub time_ns: u64,
-    /// Time with a request in flight.
+    /// Requests without data that completed, such as flushes, and the sum of their latencies.
+    pub flushes: u64,
+    /// Sum of the latencies of those.
+    pub flush_ns: u128,
+    /// Time with a request in flight, with data or without.
     pub busy_ns: u64,
     /// Sum of depth times nanoseconds.
     pub integral: u128,
@@ -187,6 +203,8 @@ pub struct Load {
     gaps_ns: Vec<u64>,
     /// Requests that found no other in flight.
     pub alone: u64,
+    /// Requests that were issued soon after a completion that no other request followed.
+    pub following: u64,
     /// Maximum number of requests in flight at once.
     pub max_depth: u64,
     /// Sum of the squares of the latencies of all requests.
@@ -203,19 +221,28 @@ impl Load {
     /// Measures the requests issued from one time until before another.
     #[must_use]
     pub fn of(samples: &Samples, from_ns: u64, until_ns: u64) -> Self {
-        let blocks = samples.within(from_ns, until_ns);
+        Self::of_blocks(&samples.within(from_ns, until_ns))
+    }
+
+    /// Measures requests in blocks of successive ones, each in order of issue.
+    pub(crate) fn of_blocks(blocks: &[Vec<Sample>]) -> Self {
         let mut load = Self::default();
         let mut sizes: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
         for sample in blocks.iter().flatten() {
+            if !sample.is_data() {
+                load.flushes += 1;
+                load.flush_ns += u128::from(sample.latency_ns);
+                continue;
+            }
             load.requests += 1;
             load.bytes += u64::from(sample.bytes);
-            load.writes += u64::from(sample.is_write);
+            load.writes += u64::from(sample.is_write());
             *sizes.entry(sample.bytes).or_default() += 1;
         }
         let common = sizes.iter().max_by_key(|(size, count)| (**count, **size));
         load.size = common.map_or(0, |(size, _)| *size);
         let is_write = load.writes * 2 > load.requests;
-        for block in &blocks {
+        for block in blocks {
             load.sweep(block, is_write);
         }
         load.gaps_ns.sort_unstable();
@@ -224,26 +251,30 @@ impl Load {
 
     /// Walks along the requests of a block in order of issue.
     fn sweep(&mut self, block: &[Sample], is_write: bool) {
-        let mut ends: Vec<u64> = block
-            .iter()
-            .map(|s| s.issue_ns.saturating_add(s.latency_ns))
-            .collect();
+        let mut ends: Vec<u64> = block.iter().map(Sample::end_ns).collect();
         ends.sort_unstable();
         let (Some(first), Some(last)) = (block.first(), ends.last()) else {
             return;
         };
         self.time_ns += last.saturating_sub(first.issue_ns);
+        let soon_ns =
+            AT_ONCE * block.iter().map(|of| of.latency_ns as f64).sum::<f64>() / block.len() as f64;
         let mut completed = 0;
         let mut busy_until = first.issue_ns;
+        // Completions that no request has followed.
+        let mut free: Vec<u64> = Vec::new();
         for (issued, sample) in block.iter().enumerate() {
-            while ends
-                .get(completed)
-                .is_some_and(|end| *end <= sample.issue_ns)
+            while let Some(end) = ends.get(completed)
+                && *end <= sample.issue_ns
                 && completed < issued
             {
+                free.push(*end);
                 completed += 1;
             }
-            let end = sample.issue_ns.saturating_add(sample.latency_ns);
+            let follows = free.pop();
+            let is_soon = |end: u64| (sample.issue_ns - end) as f64 <= soon_ns;
+            self.following += u64::from(follows.is_some_and(is_soon));
+            let end = sample.end_ns();
             if sample.issue_ns > busy_until {
                 self.gaps_ns.push(sample.issue_ns - busy_until);
             }
@@ -252,9 +283,12 @@ impl Load {
             self.integral += u128::from(sample.latency_ns);
             self.squares += (sample.latency_ns as f64).powi(2);
             let depth = (issued - completed) as u64 + 1;
-            self.alone += u64::from(depth == 1);
             self.max_depth = self.max_depth.max(depth);
-            if sample.bytes != self.size || sample.is_write != is_write {
+            if !sample.is_data() {
+                continue;
+            }
+            self.alone += u64::from(depth == 1);
+            if sample.bytes != self.size || sample.is_write() != is_write {
                 continue;
             }
             if let Some(class) = self
@@ -316,12 +350,34 @@ impl Load {
     /// Returns the share of the time outside of [`Self::breaks`] without a request in flight.
     #[must_use]
     pub fn think_share(&self) -> f64 {
-        let (_, breaks_ns) = self.breaks();
-        let time_ns = self.time_ns.saturating_sub(breaks_ns);
+        let time_ns = self.work_ns();
         if time_ns == 0 {
             return 0.0;
         }
         1.0 - self.busy_ns as f64 / time_ns as f64
+    }
+
+    /// Returns the share of flushes in the time of all requests in flight: of the time that the application waits.
+    #[must_use]
+    pub fn flush_share(&self) -> f64 {
+        self.flush_ns as f64 / (self.integral as f64).max(1.0)
+    }
+
+    /// Time without [`Self::breaks`], in nanoseconds.
+    fn work_ns(&self) -> u64 {
+        self.time_ns.saturating_sub(self.breaks().1)
+    }
+
+    /// Requests with data and without.
+    const fn all(&self) -> u64 {
+        self.requests + self.flushes
+    }
+
+    /// Returns the share of the requests that were issued as soon as another completed, which each thread of an application without pauses
+    /// does. Others come at a pace of their own, or together.
+    #[must_use]
+    pub fn following_share(&self) -> f64 {
+        self.following as f64 / (self.all() as f64).max(1.0)
     }
 
     /// Upper bound of the gain of throughput if the application made no pauses; `None` where the trace shows none.
@@ -332,8 +388,8 @@ impl Load {
     /// probability with which each of them is, to the power of their number.
     #[must_use]
     pub fn most_without_pauses(&self) -> Option<f64> {
-        let requests = self.requests as f64;
-        let time_ns = self.time_ns.saturating_sub(self.breaks().1) as f64;
+        let requests = self.all() as f64;
+        let time_ns = self.work_ns() as f64;
         if self.integral == 0 || time_ns <= 0.0 {
             return None;
         }
@@ -442,12 +498,28 @@ impl Load {
         if !self.is_enough() {
             return Limiter::Unknown;
         }
-        if self.think_share() >= IDLE {
+        let think = self.think_share();
+        let flush = self.flush_share() * (1.0 - think);
+        if think >= IDLE {
             return Limiter::ThinkTime;
         }
-        let [of_bytes, of_iops] = yardstick.map_or([None; 2], |of| of.reached(self, self.slot()));
-        let size = yardstick.map_or(SizeMatch::Alike, |of| of.size_match(self, self.slot()));
-        let is_reached = |share: &f64| *share >= REACHED && !disproves(*share);
+        if flush >= IDLE {
+            return Limiter::Flush;
+        }
+        match self.limiter_while_busy(yardstick) {
+            Limiter::Device if think >= IDLE_OF_FULL => Limiter::ThinkTime,
+            limiter => limiter,
+        }
+    }
+
+    /// Judges what limits the stretch while requests are in flight.
+    #[must_use]
+    pub fn limiter_while_busy(&self, yardstick: Option<&Yardstick>) -> Limiter {
+        let slot = self.slot();
+        let yardstick = yardstick.filter(|of| of.disproof(self, slot).is_none());
+        let [of_bytes, of_iops] = yardstick.map_or([None; 2], |of| of.reached(self, slot));
+        let size = yardstick.map_or(SizeMatch::Alike, |of| of.size_match(self, slot));
+        let is_reached = |share: &f64| (REACHED..=DISPROVED).contains(share);
         if size != SizeMatch::Larger && of_bytes.as_ref().is_some_and(is_reached) {
             return Limiter::Device;
         }

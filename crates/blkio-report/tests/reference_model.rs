@@ -326,6 +326,8 @@ struct Pair {
 
 /// What happened how often, and the pairs in the order of completion.
 fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<Pair>) {
+    // By place and size: requests that were replaced, and completions that found none.
+    let mut contested: BTreeMap<_, [u64; 2]> = BTreeMap::new();
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut pairs = Vec::new();
@@ -342,6 +344,7 @@ fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<P
             }
             while newest && let Some(old) = open.iter().position(same) {
                 superseded.push((open.remove(old), 0));
+                contested.entry((at, event.nr)).or_default()[0] += 1;
             }
             open.push((at, event.nr, event, number));
             continue;
@@ -395,6 +398,9 @@ fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<P
             }
             (None, None) => {
                 let of = |s: &(Open<'_>, u64)| s.0.0 == at && s.0.1 == event.nr;
+                if let Some(place) = contested.get_mut(&(at, event.nr)) {
+                    place[1] += 1;
+                }
                 match superseded.iter().rposition(of) {
                     Some(old) if superseded[old].1 >= event.t => {
                         let ((_, _, issue, _), _) = superseded.remove(old);
@@ -418,6 +424,15 @@ fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<P
         }
     }
     lost += superseded.len() as u64;
+    // Nothing was lost where as many completions as requests were left over: requests of one place complete in order.
+    let replaced: u64 = contested.values().map(|of| of[0]).sum();
+    let missing: u64 = contested
+        .values()
+        .map(|of| of[0].saturating_sub(of[1]))
+        .sum();
+    if replaced > 0 && missing * 20 <= replaced {
+        return paired(events, false);
+    }
     if lost > 0 {
         counts.insert("superseded_issues", lost);
     }

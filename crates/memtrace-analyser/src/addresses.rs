@@ -115,6 +115,8 @@ struct Page {
     threads: [bool; 256],
     rows: u64,
     line: Option<u64>,
+    /// Times of the first and of the last store.
+    stored: Option<(u64, u64)>,
 }
 
 struct Address {
@@ -343,6 +345,7 @@ pub(crate) fn scan_addresses(
                         threads: [false; 256],
                         rows: 0,
                         line: None,
+                        stored: None,
                     },
                 ));
             }
@@ -472,6 +475,10 @@ impl Scan<'_> {
             at.line = Some(line);
             kind.lines += 1;
         }
+        if record.op == STORE {
+            let (first, last) = at.stored.unwrap_or((record.time, record.time));
+            at.stored = Some((first.min(record.time), last.max(record.time)));
+        }
         let counts = match record.op {
             LOAD => &mut kind.window_loads,
             STORE => &mut kind.window_stores,
@@ -505,6 +512,10 @@ impl Scan<'_> {
         *pages += 1;
         *once += u64::from(at.rows == 1);
         *twice += u64::from(at.rows == 2);
+        // An eighth of the recording is longer than a page takes to be filled.
+        let apart = self.windows.width.saturating_mul(self.windows.count as u64) / 8;
+        let is_again = |(first, last): (u64, u64)| last - first > apart;
+        kind.evidence.stored_again += u64::from(at.stored.is_some_and(is_again));
         let first = at.windows.iter().min().map_or(0, |window| *window as usize);
         kind.late_pages += u64::from(first * 4 >= self.windows.count * 3);
         kind.shared_pages += u64::from(at.threads.iter().filter(|seen| **seen).count() > 1);

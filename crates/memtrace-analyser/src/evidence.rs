@@ -158,6 +158,8 @@ pub(crate) struct Evidence {
     bits: u64,
     /// Pages, and those with one and two rows.
     pub(crate) pages: [u64; 3],
+    /// Pages that were stored to at times far apart.
+    pub(crate) stored_again: u64,
 }
 
 impl Evidence {
@@ -234,6 +236,11 @@ impl Evidence {
     /// Returns `true` if samples are spaced evenly, so that nothing follows from pairs of them.
     pub(crate) fn is_even(&self) -> bool {
         self.is_even
+    }
+
+    /// Returns `true` if samples show that some of the type was stored to again: an address more than once, or a page at times far apart.
+    pub(crate) fn shows_rewriting(&self) -> bool {
+        self.rewritten > 0 || self.stored_again > 0
     }
 
     /// Pairs of a load and an earlier store to its address.

@@ -449,6 +449,7 @@ fn of_type(
                 unchanged: scan
                     .late
                     .unchanged(&scan.evidence, recording.store_probability),
+                shows_rewriting: scan.evidence.shows_rewriting(),
                 data_since_ns: recording
                     .last_ns
                     .saturating_sub(scan.first_store_ns.unwrap_or(recording.first_ns)),
@@ -557,7 +558,7 @@ fn values(scan: &mut KindAddresses) -> Result<(Values, Option<[Bounds; 3]>)> {
             Some(oldest) => oldest.get(of).copied().unwrap_or(0.0),
             None => at(6 + of),
         };
-        Bounds::new(at(3 + of), is_known.then_some(highest))
+        Bounds::new(at(3 + of), is_known.then_some(highest.max(at(3 + of))))
     };
     let values = Values {
         n_values: scan.value_retention.count(),

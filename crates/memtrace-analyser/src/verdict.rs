@@ -93,6 +93,8 @@ pub(crate) struct Grounds {
     pub(crate) partly: u64,
     pub(crate) never_stored: bool,
     pub(crate) unchanged: Option<Unchanged>,
+    /// `true` if samples show that some of the type was stored to again.
+    pub(crate) shows_rewriting: bool,
     /// Time from the first recorded store, or the first row where there is none, to the end.
     pub(crate) data_since_ns: u64,
     pub(crate) read_age_ns: Option<[Bounds; 3]>,
@@ -134,12 +136,13 @@ pub(crate) fn verdict(
     // Without a store nothing is known about rewriting, unless every store would have been recorded.
     let least = if grounds.never_stored { 1.0 } else { 0.0 };
     let mut once = grounds.write_once.unwrap_or(Bounds::new(least, Some(1.0)));
-    // What is in use and stays as it is for long enough has the class of what is written once, sampled or not: a sampled recording
-    // cannot tell how often it was stored to before.
+    // What is in use and stays as it is for long enough has the class of what is written once, where a sampled recording cannot tell how
+    // often it was stored to before. A complete one knows the ratio, and samples may show that it was stored to again.
     let is_long = |unchanged: &Unchanged| real(unchanged.last_ns) / 1e9 >= limits.high_retention_s;
-    if let Some(unchanged) = grounds.unchanged.filter(is_long) {
-        once.low = once.low.max(unchanged.share_low);
-        once.high = once.high.map(|high| high.max(unchanged.share_high));
+    let may_be_once = matches!(grounds.rate, Rate::Sampled(_)) && !grounds.shows_rewriting;
+    if let Some(unchanged) = grounds.unchanged.filter(|of| may_be_once && is_long(of)) {
+        let most = once.high.unwrap_or(1.0);
+        once.low = once.low.max(unchanged.share_low.min(most));
     }
     // What is stored once and then read finds data as old as the recording is long, and later reads older data.
     let ages_go_on = grounds.read_age_ns.is_some_and(|[_, _, age]| {

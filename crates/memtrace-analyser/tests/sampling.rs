@@ -325,6 +325,66 @@ fn data_that_nothing_stores_to_is_not_rewritten() {
     );
 }
 
+/// A complete recording knows what was written once: what was rewritten long before the end has the class of its ratio, and no other.
+#[test]
+fn what_a_complete_recording_shows_rewritten_is_not_written_once() {
+    for rewritten_s in [20, 29, 45] {
+        let stores = [0, rewritten_s].map(|second| {
+            (0..16).map(move |line| {
+                row(
+                    second * 1000 * MS + line,
+                    line * 4096,
+                    Name::STORE,
+                    Name::WEIGHT,
+                )
+            })
+        });
+        let rows: Vec<Access> = loaded(60)
+            .into_iter()
+            .chain(stores.into_iter().flatten())
+            .collect();
+        let mut rows = [rows, rewritten_by(60)].concat();
+        rows.sort_by_key(|row| row.timestamp_ns);
+        let rows = sampled(&rows, 1, true, 1, 60_000 * MS);
+        let found = analysed(&rows, "weight").unwrap().verdict.unwrap();
+        assert_eq!(found.class, "low_mrm", "{rewritten_s}: {found:?}");
+        let once = found.write_once.unwrap();
+        assert_eq!((once.low, once.high), (0.0, Some(0.0)));
+    }
+}
+
+/// Samples that show the same rewriting, at an address or at a page, give no class of what is written once.
+#[test]
+fn rewriting_that_samples_show_is_not_denied() {
+    for (period, seed) in [(4, 1), (16, 2), (64, 3)] {
+        let lines = |second: u64, op| {
+            (0..2048).map(move |line| {
+                row(
+                    second * 1000 * MS + line * 1000,
+                    (1 << 20) + line * 256,
+                    op,
+                    Name::WEIGHT,
+                )
+            })
+        };
+        let mut rows: Vec<Access> = lines(0, Name::STORE)
+            .chain(lines(20, Name::STORE))
+            .collect();
+        for step in 0..600 {
+            let loads = lines(0, Name::LOAD).filter(|row| row.address / 256 % 5 == step % 5);
+            rows.extend(loads.map(|mut row| {
+                row.timestamp_ns += step * 100 * MS + 50 * MS;
+                row
+            }));
+        }
+        rows.extend(rewritten_by(60));
+        rows.sort_by_key(|row| row.timestamp_ns);
+        let found = analysed(&sampled(&rows, period, true, seed, 60_000 * MS), "weight");
+        let found = found.unwrap().verdict.unwrap();
+        assert!(found.class != "high_mrm", "{period}: {found:?}");
+    }
+}
+
 /// Samples without stores bound the share of addresses that are rewritten.
 #[test]
 fn samples_bound_what_is_rewritten_while_it_is_used() {

@@ -336,6 +336,51 @@ fn shifts_change_no_metric_and_scaling_scales() {
     }
 }
 
+/// Where a program is loaded changes nothing: extents of weights are counted from the first one, not from address 0.
+#[test]
+fn shifts_by_pages_change_no_metric_of_ours() {
+    let mut next = numbers(5);
+    // 6 MiB of weights with gaps, each line stored once, and some of them read often.
+    let mut rows: Vec<Access> = (0..1500_u64)
+        .map(|at| {
+            row(
+                at,
+                (1 << 32) + at * 4096 / 64 * 64,
+                Name::STORE,
+                Name::WEIGHT,
+            )
+        })
+        .collect();
+    for at in 0..4000 {
+        let line = next(1500) * 4096;
+        rows.push(row(
+            SECOND + at * SECOND / 100,
+            (1 << 32) + line,
+            Name::LOAD,
+            Name::WEIGHT,
+        ));
+    }
+    let moved = |pages: u64| {
+        let rows: Vec<Access> = rows
+            .iter()
+            .map(|old| {
+                row(
+                    old.timestamp_ns,
+                    old.address + pages * 4096,
+                    old.op,
+                    old.region_type,
+                )
+            })
+            .collect();
+        native(&rows)
+    };
+    let plain = moved(0);
+    assert!(plain.regions.len() > 1);
+    for pages in [1, 511, 512, 992, 1000, 1_000_003] {
+        assert_eq!(summaries(&plain), summaries(&moved(pages)), "{pages}");
+    }
+}
+
 /// A sample of one access in k, with its period: the estimates cover the truth as often as they promise.
 #[test]
 fn estimates_from_samples_cover_the_truth() {

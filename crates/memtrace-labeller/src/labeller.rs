@@ -62,7 +62,7 @@ pub enum Regions {
 }
 
 impl Regions {
-    /// Blocks of a page, extents of 2 MiB.
+    /// Blocks of a page, extents of 2 MiB counted from the page of the first weight.
     pub const NATIVE: Self = Self::Native {
         kv_block_bytes: 4096,
         weight_extent_bytes: 2 << 20,
@@ -445,16 +445,10 @@ impl Labeller {
             {
                 (Class::Kv, row.address / kv_block_bytes.max(1))
             }
-            (
-                Regions::Native {
-                    weight_extent_bytes,
-                    ..
-                },
-                region_type,
-            ) => match range {
+            (Regions::Native { .. }, region_type) => match range {
                 Some(range) => (Class::Range, range.rank as u64),
                 None if region_type == Name::WEIGHT => {
-                    (Class::Extent, row.address / weight_extent_bytes.max(1))
+                    (Class::Extent, self.regions.extent(row.address))
                 }
                 None => (Class::Page, row.address_page),
             },

@@ -112,12 +112,24 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     }
     if let Some(unchanged) = verdict
         .unchanged
-        .filter(|of| of.share_low > 0.0 && verdict.rate != Rate::Complete)
+        .filter(|of| of.share_low > 0.0)
+        // Of a complete recording the ratio says it, unless data was rewritten earlier.
+        .filter(|of| {
+            verdict.rate != Rate::Complete
+                || verdict
+                    .write_once
+                    .is_some_and(|once| once.low < of.share_low / 2.0)
+        })
         .filter(|_| !analysis.made_up_clock)
     {
         let last = std::time::Duration::from_nanos(unchanged.last_ns).as_secs_f64();
         parts.push(format!(
-            "at least {} % of the addresses in use not stored to in the last {}",
+            "{}{} % of the addresses in use not stored to in the last {}",
+            if verdict.rate == Rate::Complete {
+                ""
+            } else {
+                "at least "
+            },
             number((unchanged.share_low * 100.0).floor()),
             seconds(last)
         ));
@@ -257,7 +269,10 @@ fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<String> {
 
 fn span(bounds: Bounds) -> String {
     match bounds.high {
-        Some(_) if bounds.is_exact() => seconds(bounds.low),
+        // To the digits that are shown, both are the same number.
+        Some(high) if bounds.is_exact() || seconds(high) == seconds(bounds.low) => {
+            seconds(bounds.low)
+        }
         Some(high) => format!("{} to {}", seconds(bounds.low), seconds(high)),
         None => format!(">= {}", seconds(bounds.low)),
     }
@@ -266,7 +281,7 @@ fn span(bounds: Bounds) -> String {
 fn share(once: Bounds) -> String {
     let percent = |share: f64| format!("{} %", number(share * 100.0));
     match once.high {
-        Some(_) if once.is_exact() => percent(once.low),
+        Some(high) if once.is_exact() || percent(high) == percent(once.low) => percent(once.low),
         Some(high) => format!("{} to {}", percent(once.low), percent(high)),
         None => format!(">= {}", percent(once.low)),
     }

@@ -156,6 +156,7 @@ const BYTES: Units = &[
     ("", 1.0),
     ("B", 1.0),
     ("kB", 1e3),
+    ("KB", 1e3),
     ("MB", 1e6),
     ("GB", 1e9),
     ("TB", 1e12),
@@ -463,8 +464,10 @@ pub(crate) fn fits_table(fits: &[Fit]) -> crate::error::Result<Table> {
 pub fn fits_text(fits: &[Fit]) -> String {
     let mut text = String::new();
     for fit in fits {
-        let margin = fit.margin.map_or(String::new(), |margin| {
-            format!(", margin {}x", number(margin))
+        let margin = fit.margin.map_or(String::new(), |margin| match margin {
+            // Fixed digits would show none.
+            margin if margin < 0.001 => format!(", margin {margin:.3e}x"),
+            margin => format!(", margin {}x", number(margin)),
         });
         text.push_str(&format!(
             "{} in {}: {} {}{margin} ({})\n",

@@ -153,6 +153,12 @@ impl Report {
         self.parts.iter().map(|part| part.before_zero).sum()
     }
 
+    /// Returns the number of records that end before they start, which are instants in the trace.
+    #[must_use]
+    pub fn reversed(&self) -> u64 {
+        self.parts.iter().map(|part| part.reversed).sum()
+    }
+
     /// Returns the number of frees of addresses that were not allocated in the recording.
     #[must_use]
     pub fn unmatched_frees(&self) -> u64 {

@@ -44,6 +44,10 @@ pub struct SummaryRow {
     pub bytes: i128,
     /// Number of records that end before they start; their durations, below 0, are in the sums.
     pub reversed: u64,
+    /// Sum of those durations, at most 0.
+    pub reversed_ns: i128,
+    /// Number of dispatches that repeat another one to collect further counters (kernel replay).
+    pub replays: u64,
     /// Every duration, when asked for.
     pub durations_ns: Vec<i64>,
 }
@@ -88,6 +92,33 @@ pub struct Lost {
     pub regions: u64,
     /// Samples without event, process or thread.
     pub samples: u64,
+}
+
+impl Lost {
+    /// Returns the counts that are not 0, each with what these records lack.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, &'static str)> {
+        [
+            (
+                self.dispatches,
+                "dispatches without region name, event, kernel, agent, queue, process or thread",
+            ),
+            (
+                self.copies,
+                "copies without agent, event, name, process or thread",
+            ),
+            (
+                self.allocations,
+                "allocations without event, process or thread",
+            ),
+            (
+                self.regions,
+                "regions without event, name, process or thread",
+            ),
+            (self.samples, "samples without event, process or thread"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+    }
 }
 
 /// The name of what has none: markers without message, kernels without any name.
@@ -135,6 +166,8 @@ impl<'a> Rows<'a> {
                     stat: Stat::default(),
                     bytes: 0,
                     reversed: 0,
+                    reversed_ns: 0,
+                    replays: 0,
                     durations_ns: Vec::new(),
                 });
                 self.rows.len() - 1
@@ -154,6 +187,7 @@ impl SummaryRow {
     fn add(&mut self, duration_ns: i64, quantiles: bool) {
         self.stat.add(duration_ns);
         self.reversed += u64::from(duration_ns < 0);
+        self.reversed_ns += i128::from(duration_ns.min(0));
         if quantiles {
             self.durations_ns.push(duration_ns);
         }
@@ -353,6 +387,7 @@ impl<'a> Summary<'a> {
             row.add(dispatch.duration_ns(), options.quantiles);
             if dispatch.replay_pass.is_some_and(|pass| pass > 0) {
                 self.replays += 1;
+                row.replays += 1;
             }
         }
         Ok(rows.view("kernels".to_owned()))
@@ -458,6 +493,8 @@ impl SummaryView {
                         found.stat.merge(&row.stat);
                         found.bytes += row.bytes;
                         found.reversed += row.reversed;
+                        found.reversed_ns += row.reversed_ns;
+                        found.replays += row.replays;
                         found.durations_ns.extend(&row.durations_ns);
                     }
                 }

@@ -72,6 +72,17 @@ impl<'p> Fields<'_, 'p> {
         matches!(self.value(slot), Value::Blob(bytes) if bytes.starts_with(&LZ4_MAGIC))
     }
 
+    /// Says what a value is that is no text, where a text is wanted; `None` for a text, and for anything that is shown as one.
+    pub(crate) fn no_text(self, slot: usize) -> Option<&'static str> {
+        match self.value(slot) {
+            Value::Blob(_) if self.is_lz4(slot) => Some("a text compressed with LZ4"),
+            Value::Blob(bytes) if bytes.contains(&0) || std::str::from_utf8(bytes).is_err() => {
+                Some("binary data of an unknown form, perhaps compressed")
+            }
+            _ => None,
+        }
+    }
+
     /// The bytes of a text; empty for anything else.
     pub(crate) fn bytes(self, slot: usize) -> &'p [u8] {
         match self.value(slot) {

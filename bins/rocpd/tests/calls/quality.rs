@@ -134,6 +134,32 @@ fn summaries_and_archives_say_what_times_cannot_be() {
         archive.contains("6 records end before they start"),
         "{archive}"
     );
+    let trace = said(&["convert", "-f", "pftrace", "-d", "out"]);
+    assert!(trace.contains("records end before they start"), "{trace}");
+    // Time below 0 is no time: shares of the answer are those of the other records.
+    let answer = ok(&run.call(&["summary", "--extended"]));
+    let answer = answer.lines().next().unwrap();
+    let share = answer
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split_once(" %"));
+    let share: f64 = share.unwrap().0.parse().unwrap();
+    assert!((0.0..=100.0).contains(&share), "{answer}");
+}
+
+#[test]
+fn info_names_what_summary_does_not_count() {
+    let run = Run::new(&two());
+    assert!(ok(&run.call(&["info"])).contains("healthy: yes"));
+    alter(
+        &run,
+        "UPDATE \"rocpd_kernel_dispatch_{s}\" SET event_id = NULL WHERE id IN (SELECT id FROM \"rocpd_kernel_dispatch_{s}\" ORDER BY id LIMIT 2)",
+    );
+    let info = ok(&run.call(&["info"]));
+    assert!(info.contains("healthy: no"), "{info}");
+    assert!(
+        info.contains("4 dispatches without") && info.contains("summary does not count"),
+        "{info}"
+    );
 }
 
 #[test]

@@ -10,7 +10,6 @@ use super::spread::SpreadBins;
 use super::timeline::Timeline;
 use super::traffic::{Amount, Grid, SECOND};
 use crate::event::Event;
-use crate::rwbs::Direction;
 
 /// Sizes up to which latencies are kept apart, in KiB; the last class is everything larger.
 pub const SIZE_CLASSES_KIB: [u64; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -32,7 +31,7 @@ pub struct Detail {
     pub timeline: Timeline,
     /// Completed reads and writes.
     pub completed: [Amount; 2],
-    /// Data requests with their latencies, for what needs them in order.
+    /// Requests with their latencies, for what needs them in order.
     pub samples: Samples,
     /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series.
     pub spread: Option<SpreadBins>,
@@ -110,6 +109,14 @@ impl Detail {
         if let Some(class) = by_size.and_then(|classes| classes.get_mut(class)) {
             class.add(latency_ns);
         }
+        let issue_ns = request.issue_ns;
+        self.samples.add(Sample {
+            issue_ns,
+            latency_ns,
+            bytes: request.bytes,
+            comm: request.comm,
+            direction: request.direction,
+        });
         if !request.direction.is_data() {
             return;
         }
@@ -120,14 +127,7 @@ impl Detail {
                 bytes: request.bytes.into(),
             });
         }
-        let issue_ns = request.issue_ns;
         self.timeline.add(issue_ns, latency_ns, request.direction);
-        self.samples.add(Sample {
-            issue_ns,
-            latency_ns,
-            bytes: request.bytes,
-            is_write: request.direction == Direction::Write,
-        });
         let bytes = request.bytes.into();
         if let Some(bins) = &mut self.spread {
             bins.add(slot, issue_ns..event.t_ns, bytes);

@@ -54,6 +54,8 @@ pub(super) struct Outstanding {
     pub(super) bytes: u32,
     pub(super) comm: u32,
     pub(super) issue_ns: u64,
+    /// When it completes, where the record of the request states it; else 0.
+    pub(super) complete_ns: u64,
     /// When it was issued for the first time, if the driver gave it back since.
     pub(super) first_issue_ns: Option<u64>,
     /// When its bios were queued, where the trace says.

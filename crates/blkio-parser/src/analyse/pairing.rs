@@ -47,6 +47,8 @@ pub struct Matching {
     pub unmatched_issues: u64,
 }
 
+/// Requests that were replaced for each that lost its completion, from which the replacing was wrong.
+const LOST: u64 = 20;
 /// Places with requests at the driver of which not each is looked at: far more than devices have, so most were lost.
 const MANY_OUTSTANDING: usize = 1 << 14;
 
@@ -125,14 +127,17 @@ impl Pairing {
         let (key, nr_sector) = place(event);
         let list = self.outstanding.entry(key).or_default();
         let before = list.len();
+        // What completes at a stated time is replaced by nothing, and replaces nothing.
         let same = |out: &Outstanding| out.nr_sector == nr_sector;
+        let is_replaced = |out: &Outstanding| same(out) && out.complete_ns == 0;
+        let is_stated = event.other_ns > 0;
         if list.iter().any(same) {
-            if only_alike {
+            if only_alike && !is_stated && list.iter().any(is_replaced) {
                 return Agreement::Apart;
             }
             self.matching.issues_with_same_key_outstanding += 1;
-            if self.policy == Policy::Newest {
-                let replaced = list.extract_if(.., |out| same(out));
+            if self.policy == Policy::Newest && !is_stated {
+                let replaced = list.extract_if(.., |out| is_replaced(out));
                 self.superseded.add((key, nr_sector), replaced);
                 self.matching.superseded_issues += (before - list.len()) as u64;
             }
@@ -154,6 +159,7 @@ impl Pairing {
             bytes: event.bytes,
             comm: event.comm,
             issue_ns: event.t_ns,
+            complete_ns: event.other_ns,
             first_issue_ns,
             queued_ns,
         });
@@ -200,10 +206,27 @@ impl Pairing {
         let stale_ns = self.stale_ns;
         let is_fresh = |out: &Outstanding| event.t_ns.saturating_sub(out.issue_ns) <= stale_ns;
         list.retain(|out| out.nr_sector != nr_sector || is_fresh(out));
-        let (mut at, mut is_contested) = self.policy.choose(list, |out| out.nr_sector == nr_sector);
+        // The record of the request states when it was issued.
+        let is_stated = |out: &Outstanding| {
+            out.nr_sector == nr_sector
+                && out.complete_ns == event.t_ns
+                && out.issue_ns == event.other_ns
+        };
+        let stated = list
+            .iter()
+            .position(is_stated)
+            .filter(|_| event.other_ns > 0);
+        let (mut at, mut is_contested) = match stated {
+            Some(_) => (stated, false),
+            None => self.policy.choose(list, |out| {
+                out.nr_sector == nr_sector && out.complete_ns == 0
+            }),
+        };
         if at.is_none() {
             list.retain(|out| out.nr_sector < nr_sector || is_fresh(out));
-            (at, is_contested) = self.policy.choose(list, |out| out.nr_sector > nr_sector);
+            (at, is_contested) = self.policy.choose(list, |out| {
+                out.nr_sector > nr_sector && out.complete_ns == 0
+            });
         }
         self.matching.stale_dropped += (before - list.len()) as u64;
         if is_contested && only_alike {
@@ -292,9 +315,7 @@ impl Pairing {
             EventKind::Complete => self.complete(event, only_alike),
             EventKind::Requeue => self.requeue(event, only_alike),
             EventKind::Queue
-                if self.policy == Policy::Newest
-                    && event.direction.is_data()
-                    && event.nr_sector > 0 =>
+                if self.detail.is_some() && event.direction.is_data() && event.nr_sector > 0 =>
             {
                 self.queued.add(event);
                 Agreement::Alike
@@ -309,7 +330,22 @@ impl Pairing {
     }
 
     /// What [`Policy::Fifo`] makes of the events so far, of which both policies said the same.
-    pub(super) fn as_fifo(&self) -> Self {
+    pub(super) fn to_fifo(&self) -> Self {
+        Self {
+            policy: Policy::Fifo,
+            ..self.clone()
+        }
+    }
+
+    /// Returns `true` if hardly any request that [`Policy::Newest`] replaced lost its completion: as many completions came that found
+    /// no request of their place. Then requests of one place were in flight at once, and complete in order.
+    pub(super) fn replaced_wrongly(&self) -> bool {
+        let (replaced, lost) = self.superseded.evidence();
+        replaced > 0 && lost.saturating_mul(LOST) <= replaced
+    }
+
+    /// The same without what only one policy needs: taken apart, by class and by bins.
+    pub(super) fn of_all(&self) -> Self {
         let mut fifo = Self::new(Policy::Fifo, self.stale_ns);
         fifo.outstanding.clone_from(&self.outstanding);
         fifo.requeued.clone_from(&self.requeued);

@@ -49,7 +49,7 @@ impl Pairs {
                 .iter()
                 .position(|event| self.newest.take_alike(event) == Agreement::Apart);
             let Some(apart) = apart else { return };
-            self.fifo = Some(Box::new(self.newest.as_fifo()));
+            self.fifo = Some(Box::new(self.newest.to_fifo()));
             events = events.get(apart..).unwrap_or_default();
         }
         self.newest.observe_all(events);
@@ -77,13 +77,22 @@ impl Pairs {
     }
 
     /// Returns the pairs by policy: newest, first in first out.
+    ///
+    /// The newest request replaces another of its place because completions get lost. In a recording that lost none of them,
+    /// requests of one place were in flight at once: there both are first in first out.
     #[must_use]
     pub fn both(self) -> (Pairing, Pairing) {
-        let fifo = match self.fifo {
-            Some(fifo) => *fifo,
-            None => self.newest.as_fifo(),
-        };
-        (self.newest, fifo)
+        match self.fifo {
+            None => {
+                let fifo = self.newest.of_all();
+                (self.newest, fifo)
+            }
+            Some(fifo) if self.newest.replaced_wrongly() => {
+                let light = fifo.of_all();
+                (*fifo, light)
+            }
+            Some(fifo) => (self.newest, fifo.of_all()),
+        }
     }
 }
 

@@ -1,11 +1,13 @@
-//! Requests with their latencies, kept in blocks of successive completions so that depth can be found again within a block.
+//! Completed requests with their latencies, kept in blocks of successive completions so that depth can be found again within a block.
+
+use crate::rwbs::Direction;
 
 /// Requests of a block.
 const BLOCK: usize = 4096;
 /// Maximum number of blocks that are kept.
 const MAX_BLOCKS: usize = 192;
 
-/// A completed request that moved data.
+/// A completed request, with data or without, such as a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sample {
@@ -15,8 +17,30 @@ pub struct Sample {
     pub latency_ns: u64,
     /// Bytes.
     pub bytes: u32,
-    /// `true` for a write.
-    pub is_write: bool,
+    /// Number of the name of the process that issued it, 0 where unknown.
+    pub comm: u32,
+    /// What it was.
+    pub direction: Direction,
+}
+
+impl Sample {
+    /// Returns `true` for a write.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        self.direction == Direction::Write
+    }
+
+    /// Returns `true` if it moved data.
+    #[must_use]
+    pub const fn is_data(&self) -> bool {
+        self.direction.is_data()
+    }
+
+    /// Returns when it completed.
+    #[must_use]
+    pub const fn end_ns(&self) -> u64 {
+        self.issue_ns.saturating_add(self.latency_ns)
+    }
 }
 
 /// Completed requests: all of them while they are few, else every second, fourth, eighth block of successive ones.
@@ -77,8 +101,9 @@ impl Samples {
     pub fn integral(&self, from_ns: u64, until_ns: u64) -> Option<u128> {
         let samples = self.blocks.iter().chain([&self.open]).flatten();
         let overlap = |sample: &Sample| {
-            let end = sample.issue_ns.saturating_add(sample.latency_ns);
-            end.min(until_ns)
+            sample
+                .end_ns()
+                .min(until_ns)
                 .saturating_sub(sample.issue_ns.max(from_ns))
         };
         self.are_all()

@@ -28,11 +28,22 @@ struct Waiting {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Superseded {
     places: FxHashMap<Place, Waiting>,
+    /// By place where any was: requests that were replaced, and completions that found none.
+    contested: FxHashMap<Place, (u64, u64)>,
+    /// Requests that were replaced at places beyond those.
+    elsewhere: u64,
 }
 
 impl Superseded {
     /// Takes requests that a newer one replaced.
     pub(super) fn add(&mut self, place: Place, requests: impl Iterator<Item = Outstanding>) {
+        let requests: Vec<Outstanding> = requests.collect();
+        let count = requests.len() as u64;
+        if self.contested.len() < MOST_PLACES || self.contested.contains_key(&place) {
+            self.contested.entry(place).or_default().0 += count;
+        } else {
+            self.elsewhere += count;
+        }
         if self.places.len() >= MOST_PLACES && !self.places.contains_key(&place) {
             return;
         }
@@ -54,6 +65,16 @@ impl Superseded {
         }
     }
 
+    /// Returns the requests that were replaced, and those of them whose completion never came: at each place as many more as
+    /// completions came that found no request.
+    pub(super) fn evidence(&self) -> (u64, u64) {
+        let all = self.contested.values();
+        all.fold(
+            (self.elsewhere, self.elsewhere),
+            |(replaced, lost), (of, came)| (replaced + of, lost + of.saturating_sub(*came)),
+        )
+    }
+
     /// Returns the times of issue of all that may still complete.
     pub(super) fn issues(&self) -> impl Iterator<Item = u64> {
         let all = self.places.values().flat_map(|of| &of.requests);
@@ -62,6 +83,9 @@ impl Superseded {
 
     /// Returns the newest request of which a completion may be that finds no other.
     pub(super) fn take(&mut self, place: &Place, t_ns: u64) -> Option<Outstanding> {
+        if let Some((_, came)) = self.contested.get_mut(place) {
+            *came += 1;
+        }
         let waiting = self.places.get_mut(place)?;
         let found = match t_ns <= waiting.until_ns {
             true => waiting.requests.pop(),

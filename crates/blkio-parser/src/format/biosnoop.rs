@@ -143,6 +143,7 @@ fn push(
     let (rwbs, direction) = sink.symbols.rwbs(rwbs)?;
     let issue = Event {
         t_ns: issue_ns,
+        other_ns: end_ns,
         comm: sink.symbols.comm(&name.join(&b' ')),
         dev: match device {
             Device::Unknown => 0,
@@ -156,6 +157,7 @@ fn push(
     sink.events.push(issue);
     sink.events.push(Event {
         t_ns: end_ns,
+        other_ns: issue_ns,
         kind: EventKind::Complete,
         ..issue
     });

@@ -216,6 +216,7 @@ impl Records {
             released = u16::try_from(count.u64(0)).unwrap_or(u16::MAX).into();
         }
         sink.events.push(Event {
+            other_ns: 0,
             t_ns: fields.u64(8),
             sector: fields.u64(16),
             nr_sector: bytes >> 9,

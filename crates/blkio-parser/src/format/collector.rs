@@ -82,12 +82,14 @@ fn columns(cursor: &mut Cursor<'_>, kind: Option<EventKind>, sink: &mut Sink) ->
         comm,
         cpu,
         rwbs,
+        other_ns: issue_ns,
         kind: kind.unwrap_or(EventKind::Complete),
         direction,
     };
     if kind.is_none() && issue_ns > 0 {
         sink.events.push(Event {
             t_ns: issue_ns,
+            other_ns: t_ns,
             error: 0,
             kind: EventKind::Issue,
             // A flush is issued at no sector and completes at the last one.
@@ -169,6 +171,9 @@ mod tests {
             ),
             Line::Event
         );
+        // A line of both states which belong together.
+        assert_eq!((one.events[0].other_ns, one.events[1].other_ns), (900, 100));
+        one.events.iter_mut().for_each(|event| event.other_ns = 0);
         assert_eq!(one.events, two.events);
         assert_eq!(one.symbols.comm_of(one.events[0].comm), b"my, job");
         assert_eq!(one.events[1].error, -5);

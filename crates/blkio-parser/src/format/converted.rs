@@ -69,6 +69,7 @@ fn event(columns: &[Vec<u8>], sink: &mut Sink) -> Option<()> {
         text => text.parse().ok()?,
     };
     sink.events.push(Event {
+        other_ns: 0,
         t_ns: text(0)?.parse().ok()?,
         sector: number(5)?,
         nr_sector: u32::try_from(number(6)?).ok()?,

@@ -1,12 +1,14 @@
 //! Why one run takes longer for a byte than the other.
 //!
 //! Parts of both runs are paired by what they mostly do, and each pair's change in time per byte is split, without a rest, into what the
-//! application does (pauses, requests at a time, their size, the mix of reads and writes) and latency ([`Pace`]). The terms add
+//! application does (pauses, requests at a time, their size, the mix of reads and writes), flushes and latency ([`Pace`]). The terms add
 //! up to the logarithm of the ratio of both times; a sum is split by the logarithmic mean (Ang, Energy Policy 33, 2005, LMDI I).
 //!
 //! Latency follows load: more requests at a time, larger ones or shorter pauses make it longer, at most until nothing is gained.
 //! Up to there its change is a consequence. Beyond, and as far as it differs for requests that find no other in flight, it is a cause: of the access pattern or the
-//! mix where these changed, else of the device.
+//! mix where these changed, of another process where one uses the device in one run only, else of the device.
+//!
+//! A change that chance may have made is not called one, and its absence is only stated where nothing differs by as much as counts.
 
 use std::fmt::Write as _;
 
@@ -14,6 +16,7 @@ use blkio_companions::num::whole;
 use report::human;
 use serde_json::{Value, json};
 
+use super::others::Others;
 use super::pace::Pace;
 use crate::limit::{AtDepth, Load};
 
@@ -29,6 +32,8 @@ const LEAST_ALONE: u64 = 50;
 const SHARE_ALONE: f64 = 0.05;
 /// Share of latency and pause up to which pauses are the same.
 const SAME: f64 = 0.02;
+/// Share of a change up to which a single cause may leave it unexplained.
+const REST: f64 = 0.2;
 /// Share of the largest cause below which another is not named beside it.
 const BESIDE: f64 = 0.15;
 
@@ -46,6 +51,10 @@ pub enum Cause {
     AccessPattern,
     /// Reads and writes.
     DirectionMix,
+    /// Flushes: their number, or how long the device takes for them.
+    Flush,
+    /// Latency that comes with another process on the device.
+    OtherProcess,
     /// Latency that nothing the application does explains.
     Device,
 }
@@ -60,6 +69,8 @@ impl Cause {
             Self::RequestSize => "request size",
             Self::AccessPattern => "access pattern",
             Self::DirectionMix => "direction mix",
+            Self::Flush => "flush",
+            Self::OtherProcess => "other process",
             Self::Device => "device",
         }
     }
@@ -88,13 +99,41 @@ pub(super) struct Pair {
     pub(super) sides: [Pace; 2],
     /// Bytes of each side.
     pub(super) bytes: [f64; 2],
+    /// Bytes read and written of each side.
+    ways: [[f64; 2]; 2],
     /// Threads of each side that explain the depths.
-    threads: [u64; 2],
+    threads: [f64; 2],
     pub(super) terms: Vec<Term>,
     /// Logarithm of the factor by which latency followed load.
     follows: f64,
-    /// Whether fewer threads or longer pauses may be meant.
-    is_vague: bool,
+    /// Other numbers of threads that explain the depths as well, without a change of pauses.
+    or_threads: Option<[f64; 2]>,
+    /// Names of the processes that use the device in one run only.
+    beside: Option<String>,
+}
+
+fn time(ns: f64) -> String {
+    human::quantity(ns.max(0.0), report::Unit::Nanos)
+}
+
+/// A number of requests at a time, which is a mean where it varies.
+fn count(of: f64) -> String {
+    if (of - of.round()).abs() < 0.05 {
+        format!("{of:.0}")
+    } else {
+        format!("{of:.1}")
+    }
+}
+
+/// A factor from its logarithm, to three digits or more.
+fn factor(log: f64) -> String {
+    let value = log.exp();
+    match value {
+        value if value >= 100.0 => format!("{value:.0}x"),
+        value if value >= 10.0 => format!("{value:.1}x"),
+        value if value >= 0.1 => format!("{value:.2}x"),
+        value => format!("{value:.3}x"),
+    }
 }
 
 /// Mean that splits a difference into logarithms.
@@ -106,37 +145,57 @@ fn log_mean(a: f64, b: f64) -> f64 {
     (b - a) / log
 }
 
-/// Returns numbers of threads of both sides that the depths of both allow: the same if there is one, else those that change pauses least. And
-/// whether others would do, too.
-fn threads(a: &Pace, b: &Pace) -> ([u64; 2], bool) {
+/// Returns numbers of threads of both sides that the depths of both allow: those that are known, else the same if there is one, else those
+/// that change pauses least. And others that would do, too.
+fn threads(a: &Pace, b: &Pace) -> ([f64; 2], Option<[f64; 2]>) {
+    let near = |known: f64, other: &Pace| {
+        let range = other.threads();
+        whole(known.round().max(1.0)).clamp(range.start, range.end - 1) as f64
+    };
+    match (a.known_threads(), b.known_threads()) {
+        (Some(x), Some(y)) => ([x, y], None),
+        (Some(x), None) => ([x, near(x, b)], None),
+        (None, Some(y)) => ([near(y, a), y], None),
+        (None, None) => by_depths(a, b),
+    }
+}
+
+/// The same by depths alone.
+fn by_depths(a: &Pace, b: &Pace) -> ([f64; 2], Option<[f64; 2]>) {
     let (of_a, of_b) = (a.threads(), b.threads());
     let least = of_a.start.max(of_b.start);
     let least_change = || {
         let pauses = |count: u64| -> u64 {
-            let wanted = (a.pause(count) + b.latency()) / b.interval().max(1e-9);
+            let of_b_ns = b.latency() + b.flush();
+            let wanted = (a.pause(count as f64) + of_b_ns) / b.interval().max(1e-9);
             whole(wanted.round().max(1.0)).clamp(of_b.start, of_b.end - 1)
         };
-        let change = |[x, y]: &[u64; 2]| (a.pause(*x) - b.pause(*y)).abs();
+        let change = |[x, y]: &[u64; 2]| (a.pause(*x as f64) - b.pause(*y as f64)).abs();
         let all = of_a.clone().map(|count| [count, pauses(count)]);
         all.min_by(|x, y| change(x).total_cmp(&change(y)))
             .unwrap_or([of_a.start, of_b.start])
     };
     let are_alike = |[x, y]: [u64; 2], within: f64| {
-        let (x, y) = (a.pause(x), b.pause(y));
+        let (x, y) = (a.pause(x as f64), b.pause(y as f64));
         (x - y).abs() <= within * log_mean(x + a.latency(), y + b.latency())
     };
+    let real = |[x, y]: [u64; 2]| [x as f64, y as f64];
     // Threads that keep out of each other's way are more than the depths show. The same number with the same pauses explains both sides by
     // latency or size alone; where depth or pauses changed, latency and the time per request do not change in the ratio of such a number.
     let same = (least..=least * 2).find(|count| are_alike([*count; 2], SAME));
     if let Some(count) = same {
-        return ([count; 2], false);
+        return (real([count; 2]), None);
     }
     if least >= of_a.end.min(of_b.end) {
-        return (least_change(), false);
+        return (real(least_change()), None);
     }
     let other = least_change();
-    let is_vague = other[0] != other[1] && are_alike(other, CHANGED);
-    ([least; 2], is_vague)
+    let [x, y] = real(other);
+    let is_vague = other[0] != other[1]
+        && are_alike(other, CHANGED)
+        && a.allows_threads(x)
+        && b.allows_threads(y);
+    (real([least; 2]), is_vague.then(|| real(other)))
 }
 
 /// Logarithm of the ratio of the latencies of requests that found no other in flight, of equal size and direction, with its standard error;
@@ -162,16 +221,22 @@ fn alone(a: &Pace, b: &Pace) -> Option<(f64, f64)> {
 }
 
 impl Pair {
-    pub(super) fn new(label: &str, mut a: Pace, mut b: Pace, bytes: [f64; 2]) -> Self {
-        let ([x, y], mut is_vague) = threads(&a, &b);
-        if let Some((of_a, of_b)) = a.round(x).zip(b.round(y)) {
-            a.by_rounds(of_a);
-            b.by_rounds(of_b);
-            // The depths leave no doubt.
-            is_vague = false;
-        }
+    /// Takes a part of both runs, with the bytes read and written of each, and the processes that use the device in one of them only.
+    pub(super) fn new(
+        label: &str,
+        sides: [Pace; 2],
+        ways: [[f64; 2]; 2],
+        beside: Option<String>,
+    ) -> Self {
+        let [a, b] = sides.map(Pace::by_rounds);
+        let ([x, y], or_threads) = threads(&a, &b);
         let (pauses, latencies) = ([a.pause(x), b.pause(y)], [a.latency(), b.latency()]);
-        let lambda = log_mean(pauses[0] + latencies[0], pauses[1] + latencies[1]).max(1e-9);
+        let flushes = [a.flush(), b.flush()];
+        let lambda = log_mean(
+            pauses[0] + latencies[0] + flushes[0],
+            pauses[1] + latencies[1] + flushes[1],
+        )
+        .max(1e-9);
         let sizes = [a.size(), b.size()];
         let size_mean = log_mean(sizes[0], sizes[1]).max(1e-9);
         // A direction that one side lacks has there what it has on the other.
@@ -186,7 +251,8 @@ impl Pair {
         let mix_of_latency = mixed(super::pace::Way::latency) / lambda;
         let mix_of_size = -mixed(super::pace::Way::size) / size_mean;
         let think = (pauses[1] - pauses[0]) / lambda;
-        let depth = -(y as f64 / x as f64).ln();
+        let depth = -(y / x).ln();
+        let flush = (flushes[1] - flushes[0]) / lambda;
         let size = -(sizes[1] / sizes[0]).ln() - mix_of_size;
         let latency = (latencies[1] - latencies[0]) / lambda - mix_of_latency;
         let mut mix = mix_of_latency + mix_of_size;
@@ -195,6 +261,7 @@ impl Pair {
         let both = |of: fn(&Pace) -> f64| of(&a) + of(&b);
         let error_of_latency = both(Pace::error_of_latency).sqrt() / lambda;
         let error_of_pause = (a.error_of_pause(x) + b.error_of_pause(y)).sqrt() / lambda;
+        let error_of_flush = both(Pace::error_of_flush).sqrt() / lambda;
         let error_of_size = both(Pace::error_of_size).sqrt() / size_mean;
         let error_of_all = both(Pace::error_of_per_byte).sqrt();
 
@@ -219,8 +286,10 @@ impl Pair {
             }
         }
         let follows = latency - rest;
-        let mut device = 0.0;
-        if is_other_pattern {
+        let (mut device, mut other) = (0.0, 0.0);
+        if beside.is_some() {
+            other = rest;
+        } else if is_other_pattern {
             pattern = rest;
         } else if writes.abs() >= OTHER_MIX {
             mix += rest;
@@ -239,16 +308,20 @@ impl Pair {
             term(Cause::RequestSize, size, error_of_size),
             term(Cause::AccessPattern, pattern, error_of_rest),
             term(Cause::DirectionMix, mix, error_of_rest.max(error_of_size)),
+            term(Cause::Flush, flush, error_of_flush),
+            term(Cause::OtherProcess, other, error_of_rest),
             term(Cause::Device, device, error_of_rest),
         ];
         Self {
             label: label.to_owned(),
             sides: [a, b],
-            bytes,
+            bytes: ways.map(|of| of.iter().sum()),
+            ways,
             threads: [x, y],
             terms,
             follows,
-            is_vague,
+            or_threads,
+            beside,
         }
     }
 
@@ -264,8 +337,13 @@ impl Pair {
     }
 
     fn is_changed(&self) -> bool {
+        self.log().abs() >= CHANGED.ln_1p().max(SURE * self.error())
+    }
+
+    /// Standard error of [`Self::log`].
+    fn error(&self) -> f64 {
         let error: f64 = self.both(Pace::error_of_per_byte).iter().sum();
-        self.log().abs() >= CHANGED.ln_1p().max(SURE * error.sqrt())
+        error.sqrt()
     }
 
     /// Nanoseconds that the change in time per byte comes to.
@@ -276,7 +354,12 @@ impl Pair {
 
     /// Returns `true` if latency took up what the application changed, so that nothing was gained or lost.
     fn is_without_effect(&self) -> bool {
-        let is_of_latency = |of: &&Term| matches!(of.cause, Cause::Device | Cause::AccessPattern);
+        let is_of_latency = |of: &&Term| {
+            matches!(
+                of.cause,
+                Cause::Device | Cause::OtherProcess | Cause::AccessPattern
+            )
+        };
         let latency: f64 = self
             .terms
             .iter()
@@ -285,7 +368,7 @@ impl Pair {
             .sum();
         let largest = self.terms.iter().filter(|of| !is_of_latency(of));
         let largest = largest.map(|of| of.log.abs()).fold(0.0, f64::max);
-        !self.is_changed() && (self.follows + latency).abs() >= largest / 2.0
+        self.log().abs() < CHANGED.ln_1p() && (self.follows + latency).abs() >= largest / 2.0
     }
 
     /// Causes of the change in time per byte, the largest first; those much smaller than it are left out.
@@ -299,37 +382,80 @@ impl Pair {
     fn changed(&self) -> Vec<&Term> {
         let mut found: Vec<&Term> = self.terms.iter().filter(|of| of.is_changed()).collect();
         found.sort_by(|a, b| b.log.abs().total_cmp(&a.log.abs()));
+        if found.is_empty() && self.is_changed() {
+            // What the time per byte changed by is established, and it is this: terms add up without a rest.
+            let largest = self
+                .terms
+                .iter()
+                .max_by(|a, b| a.log.abs().total_cmp(&b.log.abs()));
+            let is_all = |of: &&Term| {
+                of.log * self.log() > 0.0 && (self.log() - of.log).abs() <= REST * self.log().abs()
+            };
+            found.extend(largest.filter(is_all));
+        }
         let largest = found.first().map_or(0.0, |of| of.log.abs());
         found.retain(|of| of.log.abs() >= BESIDE * largest);
         found
     }
 
+    /// Name of a cause in reports. Where threads and pauses look the same, it is either.
+    fn name(&self, cause: Cause) -> &'static str {
+        match (cause, self.or_threads) {
+            (Cause::ThinkTime, Some(_)) => "think time or queue depth",
+            _ => cause.name(),
+        }
+    }
+
     /// What changed, in numbers.
     fn detail(&self, cause: Cause) -> String {
-        let time = |ns: f64| human::quantity(ns.max(0.0), report::Unit::Nanos);
         let size = |of: f64| human::quantity(of, report::Unit::Bytes);
         let [x, y] = self.threads;
         match cause {
             Cause::ThinkTime => {
-                let [a, b] = [(0, x), (1, y)]
-                    .map(|(side, count)| self.sides.get(side).map_or(0.0, |of| of.pause(count)));
+                let pause = |[x, y]: [f64; 2]| {
+                    let [a, b] = &self.sides;
+                    [a.pause(x), b.pause(y)]
+                };
+                let [a, b] = pause([x, y]);
+                let Some(other) = self.or_threads else {
+                    return format!(
+                        "mean pause between completion and next issue {} to {}",
+                        time(a),
+                        time(b)
+                    );
+                };
+                let [c, d] = pause(other);
                 format!(
-                    "mean pause between completion and next issue {} to {}{}",
+                    "either the mean pause between completion and next issue {} to {} at {} requests at a time, or {} to {} requests at a time with a pause of {} to {}: with pauses this long they look the same",
                     time(a),
                     time(b),
-                    match (self.is_vague, b > a) {
-                        (false, _) => "",
-                        (true, true) =>
-                            " (or fewer requests at a time: with pauses this long they look the same)",
-                        (true, false) =>
-                            " (or more requests at a time: with pauses this long they look the same)",
-                    }
+                    count(x),
+                    count(other[0]),
+                    count(other[1]),
+                    time(c),
+                    time(d)
                 )
             }
-            Cause::QueueDepth => format!("{x} to {y} requests at a time"),
+            Cause::QueueDepth => format!("{} to {} requests at a time", count(x), count(y)),
             Cause::RequestSize => {
                 let [a, b] = self.both(Pace::size);
                 format!("mean {} to {}", size(a), size(b))
+            }
+            Cause::Flush => {
+                let [a, b] = self.both(|of| of.flushes);
+                let [c, d] = self.both(Pace::flushes_per_request);
+                let [e, f] = self.both(Pace::mean_flush);
+                let is_as_often = (d - c).abs() <= CHANGED * c.max(d);
+                format!(
+                    "{a:.0} to {b:.0} flushes ({c:.2} to {d:.2} for each request), of {} to {} each{}",
+                    time(e),
+                    time(f),
+                    match (is_as_often, f > e) {
+                        (false, _) => "",
+                        (true, true) => ": the device takes longer for a flush",
+                        (true, false) => ": the device takes less time for a flush",
+                    }
+                )
             }
             Cause::AccessPattern => {
                 let [a, b] = self.both(|of| of.sequential.unwrap_or(0.0) * 100.0);
@@ -344,19 +470,97 @@ impl Pair {
                 let [a, b] = self.both(|of| of.write_share() * 100.0);
                 format!("{a:.1} % to {b:.1} % of the requests are writes")
             }
-            Cause::Device => {
-                let [a, b] = self.both(Pace::latency);
-                format!(
-                    "mean latency {} to {}, which nothing that the application does explains: the device or its state differs",
-                    time(a),
-                    time(b)
-                )
-            }
+            Cause::OtherProcess => format!(
+                "{}, beside {}",
+                self.latencies(),
+                self.beside.as_deref().unwrap_or("another process")
+            ),
+            Cause::Device => format!(
+                "{}, which nothing that the application does explains: the device or its state differs",
+                self.latencies()
+            ),
         }
     }
 
+    /// Mean latency of both sides.
+    fn latencies(&self) -> String {
+        let [a, b] = self.both(Pace::latency);
+        format!("mean latency {} to {}", time(a), time(b))
+    }
+
+    /// Typical and long latencies of both sides.
+    pub(super) fn tails(&self) -> String {
+        let of = |name: &str, share: f64| {
+            let [a, b] = self.both(|of| of.latency_at(share));
+            format!("{name} {} to {}", time(a), time(b))
+        };
+        format!(
+            "{}, {}, {}",
+            of("p50", 0.5),
+            of("p99", 0.99),
+            of("longest", 1.0)
+        )
+    }
+
+    /// Bytes of both sides, by direction where both change.
+    fn amounts(&self) -> String {
+        let size = |of: f64| human::quantity(of, report::Unit::Bytes);
+        let [[read_a, write_a], [read_b, write_b]] = self.ways;
+        let [a, b] = self.bytes;
+        let is_read = write_a.max(write_b) <= 0.0;
+        let is_written = read_a.max(read_b) <= 0.0;
+        if is_read || is_written {
+            return format!("{} to {}", size(a), size(b));
+        }
+        format!(
+            "{} to {} ({} to {} read, {} to {} written)",
+            size(a),
+            size(b),
+            size(read_a),
+            size(read_b),
+            size(write_a),
+            size(write_b)
+        )
+    }
+
     fn effect(log: f64) -> String {
-        format!("{:+.1} % time per byte", log.exp_m1() * 100.0)
+        format!("{} time per byte", factor(log))
+    }
+
+    /// Says that nothing changed, or that what did is not established: as strongly as the figures allow.
+    fn nothing(&self) -> String {
+        let least = CHANGED.ln_1p();
+        let largest = self
+            .terms
+            .iter()
+            .max_by(|a, b| a.log.abs().total_cmp(&b.log.abs()));
+        let Some(term) = largest.filter(|of| of.log.abs() >= least || self.log().abs() >= least)
+        else {
+            return format!(
+                "No cause: think time, depth, size, flushes, pattern and latency each leave the time per byte as it is, to less than {:.0} %. ",
+                CHANGED * 100.0
+            );
+        };
+        let of_latency = match term.cause {
+            Cause::Device | Cause::OtherProcess | Cause::AccessPattern => {
+                format!("; latency {}", self.tails())
+            }
+            _ => String::new(),
+        };
+        let what = format!(
+            "{} differs most: {} ({}, with a standard error of {:.0} %){of_latency}",
+            self.name(term.cause),
+            self.detail(term.cause),
+            Self::effect(term.log),
+            term.error.exp_m1().min(9.99) * 100.0
+        );
+        if self.is_changed() {
+            format!("The time per byte changed, but no cause is established by itself: {what}. ")
+        } else {
+            format!(
+                "No cause is established, and none is ruled out: {what}. Chance may make as much in runs this short: record longer. "
+            )
+        }
     }
 
     /// The causes of the pair in words.
@@ -372,11 +576,13 @@ impl Pair {
         );
         let causes = self.changed();
         let mut text = String::new();
-        if !causes.is_empty() && self.is_without_effect() {
+        if causes.is_empty() {
+            text.push_str(&self.nothing());
+        } else if self.is_without_effect() {
             text.push_str("No cause: the time per byte stays the same, and latency takes up what changes: requests come as fast as they are served, or at a pace of their own. Without effect on it: ");
         }
         for (number, term) in causes.iter().enumerate() {
-            let name = term.cause.name();
+            let name = self.name(term.cause);
             let mut letters = name.chars();
             let first = letters.next().map(|letter| letter.to_ascii_uppercase());
             let name: String = first.into_iter().chain(letters).collect();
@@ -388,18 +594,14 @@ impl Pair {
                 Self::effect(term.log)
             );
         }
-        if causes.is_empty() {
-            let _ = write!(
-                text,
-                "No cause: neither think time, depth, size, pattern nor latency changed the time per byte by {:.0} % or more. ",
-                CHANGED * 100.0
-            );
-        } else if !self.is_changed() && !self.is_without_effect() {
-            text.push_str("These make up for each other. ");
+        if !causes.is_empty() && !self.is_without_effect() && !self.is_changed() {
+            text.push_str(match self.log().abs() < CHANGED.ln_1p() {
+                true => "These make up for each other. ",
+                false => "What they come to together is not established. ",
+            });
         }
         if self.follows.abs() >= CHANGED.ln_1p() && !causes.is_empty() {
             let [c, d] = self.both(Pace::latency);
-            let time = |ns: f64| human::quantity(ns, report::Unit::Nanos);
             let _ = write!(
                 text,
                 "Latency followed, {} to {} ({}). ",
@@ -420,6 +622,10 @@ impl Pair {
                 "bytes": self.bytes.get(at),
                 "ns_per_byte": pace.per_byte(),
                 "threads": threads,
+                "flushes": pace.flushes,
+                "mean_flush_ns": (pace.flushes > 0.0).then(|| pace.mean_flush()),
+                "latency_p50_ns": pace.latency_at(0.5),
+                "latency_p99_ns": pace.latency_at(0.99),
                 "mean_pause_ns": pace.pause(threads),
                 "mean_latency_ns": pace.latency(),
                 "mean_bytes": pace.size(),
@@ -434,8 +640,9 @@ impl Pair {
             .iter()
             .map(|term| {
                 json!({
-                    "what": term.cause.name(),
+                    "what": self.name(term.cause),
                     "log_factor": term.log,
+                    "standard_error": term.error.is_finite().then_some(term.error),
                     "change_pct": term.log.exp_m1() * 100.0,
                     "is_cause": causes.iter().any(|of| of.cause == term.cause),
                 })
@@ -450,7 +657,7 @@ impl Pair {
             "weight_ns": self.weight_ns(),
             "terms": terms,
             "latency_follows_pct": self.follows.exp_m1() * 100.0,
-            "causes": causes.iter().map(|term| term.cause.name()).collect::<Vec<_>>(),
+            "causes": causes.iter().map(|term| self.name(term.cause)).collect::<Vec<_>>(),
         })
     }
 }
@@ -463,6 +670,8 @@ pub(super) struct Pairs {
     pub(super) alone: Vec<(usize, String, f64)>,
     /// First issue to last completion of each side, in nanoseconds.
     pub(super) span_ns: [f64; 2],
+    /// Processes that use the device in one run only, whose requests are in no part.
+    pub(super) others: Option<Others>,
     /// Why there is no pair.
     pub(super) reason: Option<String>,
 }
@@ -487,8 +696,13 @@ impl Pairs {
 
     /// Says what changed, that which matters most first.
     pub(super) fn finding(&self) -> String {
+        let others = self.others.as_ref().map(Others::text);
         if let Some(reason) = &self.reason {
-            return reason.clone();
+            return others
+                .into_iter()
+                .chain([reason.clone()])
+                .collect::<Vec<_>>()
+                .join(" ");
         }
         let mut pairs: Vec<&Pair> = self.pairs.iter().collect();
         pairs.sort_by(|a, b| b.weight_ns().abs().total_cmp(&a.weight_ns().abs()));
@@ -497,16 +711,18 @@ impl Pairs {
             1 => of.text(),
             _ => format!("In the {} part: {}", of.label, of.text()),
         };
+        let beside = self.others.is_some();
+        let tails = pairs.first().filter(|_| beside);
+        let tails = tails.map(|of| format!("Their latency: {}.", of.tails()));
         let mut sentences: Vec<String> = match (changed.is_empty(), pairs.first()) {
             (true, Some(first)) => vec![text(first)],
             _ => changed.iter().map(|of| text(of)).collect(),
         };
-        let time = |ns: f64| human::quantity(ns, report::Unit::Nanos);
         let [was, is] = self.between_ns();
         let most = self.span_ns[0].max(self.span_ns[1]);
-        let mut others: Vec<(f64, String)> = Vec::new();
+        let mut differences: Vec<(f64, String)> = Vec::new();
         if (is - was).abs() >= CHANGED * most {
-            others.push((
+            differences.push((
                 is - was,
                 format!(
                     "Pauses between parts changed: {} to {} without requests.",
@@ -520,14 +736,12 @@ impl Pairs {
             let per_byte = pair.both(Pace::per_byte).iter().sum::<f64>() / 2.0;
             let effect = (b - a) * per_byte;
             if effect.abs() >= CHANGED * most {
-                let size = |of: f64| human::quantity(of, report::Unit::Bytes);
-                others.push((
+                differences.push((
                     effect,
                     format!(
-                        "Bytes of the {} part changed: {} to {}, {} {}.",
+                        "Bytes of the {} part changed: {}, {} {}.",
                         pair.label,
-                        size(a),
-                        size(b),
+                        pair.amounts(),
                         time(effect.abs()),
                         if effect > 0.0 { "more" } else { "less" }
                     ),
@@ -541,16 +755,18 @@ impl Pairs {
                     "Only {side} has a {label} part of this kind, of {}.",
                     time(*ns)
                 );
-                others.push((*ns, text));
+                differences.push((*ns, text));
             }
         }
-        others.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+        differences.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
         let heaviest = pairs.first().map_or(0.0, |of| of.weight_ns().abs());
-        let (more, less): (Vec<_>, Vec<_>) = others
+        let (more, less): (Vec<_>, Vec<_>) = differences
             .into_iter()
             .partition(|of| changed.is_empty() || of.0.abs() > heaviest);
         let texts = |of: Vec<(f64, String)>| of.into_iter().map(|(_, text)| text);
-        let mut all: Vec<String> = texts(more).collect();
+        let mut all: Vec<String> = others.into_iter().collect();
+        all.extend(tails);
+        all.extend(texts(more));
         all.append(&mut sentences);
         all.extend(texts(less));
         all.join(" ")
@@ -566,7 +782,7 @@ impl Pairs {
                 found.push((
                     term.log.abs() * time,
                     json!({
-                        "what": term.cause.name(),
+                        "what": pair.name(term.cause),
                         "part": pair.label,
                         "change_pct": term.log.exp_m1() * 100.0,
                         "detail": pair.detail(term.cause),

@@ -1,6 +1,7 @@
 //! Compares two traces: values side by side, and the judgement of `perf-compare` on samples of both.
 
 mod cause;
+mod others;
 mod pace;
 mod parts;
 mod rows;
@@ -274,6 +275,7 @@ impl Comparison {
             "b": b.name,
             "finding": self.finding,
             "causes": self.pairs.causes(),
+            "other_processes": self.pairs.others.as_ref().map(others::Others::to_value),
             "parts": self.pairs.pairs.iter().map(cause::Pair::to_value).collect::<Vec<_>>(),
             "span_ns": self.pairs.span_ns,
             "between_parts_ns": self.pairs.between_ns(),
@@ -331,8 +333,14 @@ impl Comparison {
             writeln!(out, "\n{}", clocks_text(found))?;
         }
         let width = human::quantity(self.bin_ns as f64, report::Unit::Nanos);
-        writeln!(out, "\nSamples: what each {width} of the runs was like.")?;
-        write!(out, "{}", self.samples.to_text_without_cause())
+        writeln!(
+            out,
+            "\nEvidence: values of each {width} of both runs, which are of all requests."
+        )?;
+        // The answer is the finding above. What the samples say by themselves is the list.
+        let samples = self.samples.to_text_without_cause();
+        let list = samples.split_once('\n').map_or("", |(_, list)| list);
+        write!(out, "{list}")
     }
 }
 

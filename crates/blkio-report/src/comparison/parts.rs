@@ -1,84 +1,286 @@
 //! Parts of a run, paired with those of another.
+//!
+//! Parts are paired by what they are: the direction, size, number and pauses of their requests, and their place in time. Only parts that
+//! are alike on both sides are put together, since a change of one of them drowns in the sum of unlike ones.
 
 use std::ops::Range;
 
 use blkio_parser::Stats;
 use report::human;
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use super::cause::{Pair, Pairs};
+use super::others::{self, Others};
 use super::pace::Pace;
 
 /// Requests below which a phase is no part.
-const LEAST: u64 = 50;
+const LEAST: f64 = 50.0;
+/// Share of the requests of a direction on both sides from which parts of different kinds are compared.
+const COMMON: f64 = 0.1;
+/// Largest ratios of sizes and of numbers of requests at a time, and largest differences of shares, of parts that are alike: of writes, of
+/// pauses in the time of a request, of sequential requests.
+const ALIKE: f64 = 1.5;
+const ALIKE_MIX: f64 = 0.1;
+const ALIKE_PAUSE: f64 = 0.2;
+const ALIKE_PATTERN: f64 = 0.3;
+/// What a difference in direction, and one in place, weighs against a factor of *e* in size.
+const MIX_WEIGHT: f64 = 3.0;
+const PLACE_WEIGHT: f64 = 1.0;
 
-/// Phases of one kind that only idle time separates.
-#[derive(Debug, Clone, PartialEq)]
+/// Phases of one kind.
+#[derive(Debug, Clone)]
 struct Part {
     label: String,
     /// By the trace's clock.
     stretches: Vec<Range<u64>>,
-    bytes: f64,
+    pace: Pace,
     time_ns: f64,
+    /// Number of its first phase among those of the run.
+    place: usize,
 }
 
 impl Part {
-    fn join(&mut self, other: &Self) {
-        self.stretches.extend(other.stretches.iter().cloned());
-        self.bytes += other.bytes;
-        self.time_ns += other.time_ns;
+    fn bytes(&self) -> [f64; 2] {
+        self.pace.bytes()
+    }
+
+    /// Requests at a time, and the share of the time of a request that is pause.
+    fn manner(&self) -> (f64, f64) {
+        let threads = self.pace.known_threads();
+        let threads = threads.unwrap_or_else(|| self.pace.threads().start as f64);
+        let pause = self.pace.pause(threads).max(0.0);
+        (threads, pause / (threads * self.pace.interval()).max(1e-9))
+    }
+
+    fn is_alike(&self, other: &Self) -> bool {
+        let ratio = |a: f64, b: f64| (a / b).max(b / a);
+        let ((x, pause_x), (y, pause_y)) = (self.manner(), other.manner());
+        let patterns = self.pace.sequential.zip(other.pace.sequential);
+        (self.pace.write_share() - other.pace.write_share()).abs() <= ALIKE_MIX
+            && ratio(self.pace.size(), other.pace.size()) <= ALIKE
+            && ratio(x, y) <= ALIKE
+            && (pause_x - pause_y).abs() <= ALIKE_PAUSE
+            && patterns.is_none_or(|(a, b)| (a - b).abs() <= ALIKE_PATTERN)
+    }
+
+    /// How different two parts of two runs are, each at a share of its run's parts.
+    fn distance(&self, other: &Self, places: [f64; 2]) -> f64 {
+        let ratio = |a: f64, b: f64| (a / b).ln().abs();
+        let ((x, pause_x), (y, pause_y)) = (self.manner(), other.manner());
+        let mix = (self.pace.write_share() - other.pace.write_share()).abs();
+        MIX_WEIGHT * mix
+            + ratio(self.pace.size(), other.pace.size())
+            + ratio(x, y) / 2.0
+            + (pause_x - pause_y).abs()
+            + PLACE_WEIGHT * (places[0] - places[1]).abs()
+    }
+
+    /// Returns `true` if both have enough requests of one direction.
+    fn has_common(&self, other: &Self) -> bool {
+        let (a, b) = (self.pace.write_share(), other.pace.write_share());
+        a.min(b) >= COMMON || 1.0 - a.max(b) >= COMMON
     }
 }
 
-/// Returns the parts of a run in order.
-fn parts(document: &Value) -> Vec<Part> {
-    let phases = document["phases"]["phases"].as_array();
-    let mut found: Vec<Part> = Vec::new();
-    for phase in phases.into_iter().flatten() {
-        let number = |place: &str| phase.pointer(place).and_then(Value::as_u64).unwrap_or(0);
-        let label = phase["label"].as_str().unwrap_or("");
-        if label == "idle" || number("/read/ios") + number("/write/ios") < LEAST {
+/// A run: its requests that count, and its parts in order.
+struct Side<'a> {
+    stats: &'a Stats,
+    /// Numbers of the names of processes whose requests do not count.
+    foreign: FxHashSet<u32>,
+}
+
+impl Side<'_> {
+    fn pace(&self, stretches: &[Range<u64>]) -> Option<Pace> {
+        Pace::of(self.stats, stretches, &|sample| {
+            !self.foreign.contains(&sample.comm)
+        })
+    }
+
+    /// Returns the phases in order.
+    fn parts(&self, document: &Value) -> Vec<Part> {
+        let phases = document["phases"]["phases"].as_array();
+        let phases = phases.into_iter().flatten().enumerate();
+        let working = phases.filter(|(_, phase)| phase["label"] != "idle");
+        working
+            .filter_map(|(place, phase)| {
+                let number =
+                    |place: &str| phase.pointer(place).and_then(Value::as_u64).unwrap_or(0);
+                let (start, end) = (number("/start_ns"), number("/end_ns"));
+                let stretches = vec![Range { start, end }];
+                let pace = self.pace(&stretches)?;
+                if pace.requests() < LEAST {
+                    return None;
+                }
+                let label = phase["label"].as_str().unwrap_or("");
+                let [read, write] = pace.bytes();
+                let label = match (self.foreign.is_empty(), write > read) {
+                    (true, _) => label,
+                    (false, true) => "write-heavy",
+                    (false, false) => "read-heavy",
+                };
+                let active = number("/active_until_ns").saturating_sub(number("/active_from_ns"));
+                Some(Part {
+                    label: label.to_owned(),
+                    stretches,
+                    pace,
+                    time_ns: active as f64,
+                    place,
+                })
+            })
+            .collect()
+    }
+
+    /// Puts parts together.
+    fn join(&self, parts: &[&Part]) -> Option<Part> {
+        let [first, rest @ ..] = parts else {
+            return None;
+        };
+        let mut sum = (*first).clone();
+        if rest.is_empty() {
+            return Some(sum);
+        }
+        for part in rest {
+            sum.time_ns += part.time_ns;
+            sum.place = sum.place.min(part.place);
+            sum.stretches.extend(part.stretches.iter().cloned());
+        }
+        sum.stretches.sort_by_key(|of| of.start);
+        sum.stretches.dedup_by(|next, before| {
+            let goes_on = before.end == next.start;
+            if goes_on {
+                before.end = next.end;
+            }
+            goes_on
+        });
+        sum.pace = self.pace(&sum.stretches)?;
+        let [read, write] = sum.bytes();
+        sum.label = (if write > read {
+            "write-heavy"
+        } else {
+            "read-heavy"
+        })
+        .to_owned();
+        Some(sum)
+    }
+
+    /// Puts parts together that are alike, wherever they are, in order of the first of each.
+    fn by_kind(&self, parts: &[Part]) -> Vec<Part> {
+        let mut kinds: Vec<Vec<&Part>> = Vec::new();
+        for part in parts {
+            let same = |kind: &&mut Vec<&Part>| kind.first().is_some_and(|of| of.is_alike(part));
+            match kinds.iter_mut().find(same) {
+                Some(kind) => kind.push(part),
+                None => kinds.push(vec![part]),
+            }
+        }
+        kinds.iter().filter_map(|kind| self.join(kind)).collect()
+    }
+}
+
+/// Parts of both runs that are of each other.
+type Matched = Vec<[Part; 2]>;
+
+/// Pairs the parts of both runs, and returns what is left of each.
+fn matched(sides: &[Side<'_>; 2], parts: [Vec<Part>; 2]) -> (Matched, [Vec<Part>; 2]) {
+    let kinds = |of: &[Part]| of.iter().map(|of| of.label.clone()).collect::<Vec<_>>();
+    let [x, y] = sides;
+    let mut parts = parts;
+    if kinds(&parts[0]) != kinds(&parts[1]) {
+        parts = [x.by_kind(&parts[0]), y.by_kind(&parts[1])];
+    }
+    let [a, b] = parts;
+    if kinds(&a) == kinds(&b) {
+        let all: Vec<[Part; 2]> = a.into_iter().zip(b).map(|(a, b)| [a, b]).collect();
+        return (joined(sides, all), [Vec::new(), Vec::new()]);
+    }
+    // The most alike first.
+    let share = |at: usize, of: &[Part]| at as f64 / of.len().max(2).saturating_sub(1) as f64;
+    let mut distances: Vec<(f64, usize, usize)> = Vec::new();
+    for (i, of_a) in a.iter().enumerate() {
+        for (j, of_b) in b.iter().enumerate() {
+            if of_a.has_common(of_b) {
+                let places = [share(i, &a), share(j, &b)];
+                distances.push((of_a.distance(of_b, places), i, j));
+            }
+        }
+    }
+    distances.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut a, mut b): (Vec<_>, Vec<_>) = (
+        a.into_iter().map(Some).collect(),
+        b.into_iter().map(Some).collect(),
+    );
+    let mut all: Vec<[Part; 2]> = Vec::new();
+    for (_, i, j) in distances {
+        if let (Some(of_a), Some(of_b)) = (a.get_mut(i), b.get_mut(j))
+            && of_a.is_some()
+            && of_b.is_some()
+        {
+            all.extend(of_a.take().zip(of_b.take()).map(|(a, b)| [a, b]));
+        }
+    }
+    all.sort_by_key(|[a, _]| a.place);
+    let mut rest = [a, b].map(|of| of.into_iter().flatten().collect::<Vec<_>>());
+    for (at, side) in sides.iter().enumerate() {
+        let Some(left) = rest.get_mut(at) else {
+            continue;
+        };
+        left.retain(|part| !take_in(side, at, part, &mut all));
+    }
+    (all, rest)
+}
+
+/// Adds a part that is left to the one of its run with which it makes as many bytes of a direction as the other run has: the same job, of
+/// which a part is cut in two where something else began or ended.
+fn take_in(side: &Side<'_>, at: usize, part: &Part, all: &mut Matched) -> bool {
+    for pair in all {
+        let (own, other) = (pair.get(at), pair.get(1 - at));
+        let (Some(own), Some(other)) = (own, other) else {
+            continue;
+        };
+        if !part.has_common(own) {
             continue;
         }
-        let (start, end) = (number("/start_ns"), number("/end_ns"));
-        let active = number("/active_until_ns").saturating_sub(number("/active_from_ns"));
-        let bytes = (number("/read/bytes") + number("/write/bytes")) as f64;
-        match found.last_mut() {
-            Some(last) if last.label == label => {
-                if let Some(stretch) = last.stretches.last_mut() {
-                    stretch.end = end;
-                }
-                last.bytes += bytes;
-                last.time_ns += active as f64;
-            }
-            _ => found.push(Part {
-                label: label.to_owned(),
-                stretches: vec![Range { start, end }],
-                bytes,
-                time_ns: active as f64,
-            }),
+        let slot = usize::from(other.pace.write_share() > 0.5);
+        let of = |part: &Part| part.bytes().get(slot).copied().unwrap_or(0.0).max(1.0);
+        let wanted = of(other).ln();
+        let (now, then) = (of(own).ln(), (of(own) + of(part)).ln());
+        if (then - wanted).abs() < (now - wanted).abs()
+            && let Some(sum) = side.join(&[own, part])
+            && let Some(own) = pair.get_mut(at)
+        {
+            *own = sum;
+            return true;
         }
     }
-    found
+    false
 }
 
-/// Puts parts of one kind together.
-fn by_label(parts: Vec<Part>) -> Vec<Part> {
-    let mut found: Vec<Part> = Vec::new();
-    for part in parts {
-        match found.iter_mut().find(|of| of.label == part.label) {
-            Some(same) => same.join(&part),
-            None => found.push(part),
+/// Puts successive pairs together whose parts are alike on both sides.
+fn joined(sides: &[Side<'_>; 2], all: Matched) -> Matched {
+    let mut groups: Vec<Vec<[Part; 2]>> = Vec::new();
+    for pair in all {
+        let last = groups.last_mut();
+        let same = |group: &&mut Vec<[Part; 2]>| {
+            let first = group.first();
+            first.is_some_and(|first| first.iter().zip(&pair).all(|(a, b)| a.is_alike(b)))
+        };
+        match last.filter(same) {
+            Some(group) => group.push(pair),
+            None => groups.push(vec![pair]),
         }
     }
-    found
+    let join = |group: &Vec<[Part; 2]>| {
+        let [a, b] = sides;
+        let of = |side: usize| -> Vec<&Part> {
+            group.iter().filter_map(|pair| pair.get(side)).collect()
+        };
+        Some([a.join(&of(0))?, b.join(&of(1))?])
+    };
+    groups.iter().filter_map(join).collect()
 }
 
-/// Share of the requests of a direction on both sides from which parts of different kinds are compared.
-const COMMON: f64 = 0.1;
-
-/// Pairs the parts of both runs: one after the other where both have the same kinds in the same order, else by kind, and what is
-/// left by the direction that both have.
+/// Pairs the parts of both runs, of the processes that both have.
 pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
     let mut found = Pairs {
         span_ns: documents.map(|document| {
@@ -95,69 +297,37 @@ pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
         );
         return found;
     }
-    let mut sides = documents.map(parts);
-    let labels = |of: &[Part]| of.iter().map(|of| of.label.clone()).collect::<Vec<_>>();
-    let is_alike = labels(&sides[0]) == labels(&sides[1]);
-    if !is_alike {
-        sides = sides.map(by_label);
-    }
-    if let Some(side) = sides.iter().position(Vec::is_empty) {
+    let others = Others::of(stats);
+    let sides = stats.map(|stats| Side {
+        stats,
+        foreign: others::numbers(stats, others.as_ref()),
+    });
+    let parts = [(&sides[0], documents[0]), (&sides[1], documents[1])]
+        .map(|(side, document)| side.parts(document));
+    if let Some(side) = parts.iter().position(Vec::is_empty) {
         let name = if side == 0 { "A" } else { "B" };
         found.reason = Some(format!(
             "Cannot say why the runs differ: no part of {name} has {LEAST} requests or more."
         ));
+        found.others = others;
         return found;
     }
-    let [mut a, mut b] = sides;
-    let mut add = |label: &str, x: &Part, y: &Part| -> bool {
-        let paces = (
-            Pace::of(stats[0], &x.stretches),
-            Pace::of(stats[1], &y.stretches),
-        );
-        let (Some(of_a), Some(of_b)) = paces else {
-            return false;
+    let (all, rest) = matched(&sides, parts);
+    let labels: Vec<String> = all.iter().map(|[a, _]| a.label.clone()).collect();
+    for (number, [a, b]) in all.into_iter().enumerate() {
+        let same = labels.iter().filter(|label| **label == a.label).count();
+        let label = match same {
+            1 => a.label.clone(),
+            _ => format!("{} (number {})", a.label, number + 1),
         };
+        let bytes = [a.bytes(), b.bytes()];
+        let beside = others.as_ref().map(Others::names);
         found
             .pairs
-            .push(Pair::new(label, of_a, of_b, [x.bytes, y.bytes]));
-        true
-    };
-    if is_alike {
-        let count = a.len();
-        for (number, (x, y)) in a.drain(..).zip(b.drain(..)).enumerate() {
-            let label = match count {
-                1 | 2 => x.label.clone(),
-                _ => format!("{} (number {})", x.label, number + 1),
-            };
-            add(&label, &x, &y);
-        }
-    } else {
-        let mut rest = Vec::new();
-        for x in a.drain(..) {
-            match b.iter().position(|y| y.label == x.label) {
-                Some(at) => {
-                    let y = b.remove(at);
-                    add(&x.label, &x, &y);
-                }
-                None => rest.push(x),
-            }
-        }
-        a = rest;
-        let whole = |parts: &[Part]| {
-            let mut all = parts.iter();
-            let mut sum = all.next()?.clone();
-            all.for_each(|part| sum.join(part));
-            Some(sum)
-        };
-        if let (Some(x), Some(y)) = (whole(&a), whole(&b))
-            && has_common(stats, &x, &y)
-            && add("mixed", &x, &y)
-        {
-            a.clear();
-            b.clear();
-        }
+            .push(Pair::new(&label, [a.pace, b.pace], bytes, beside));
     }
-    for (side, parts) in [a, b].into_iter().enumerate() {
+    found.others = others;
+    for (side, parts) in rest.into_iter().enumerate() {
         let alone = parts
             .into_iter()
             .map(|part| (side, part.label, part.time_ns));
@@ -180,15 +350,4 @@ pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
         ));
     }
     found
-}
-
-/// Returns `true` if both have enough requests of one direction.
-fn has_common(stats: [&Stats; 2], a: &Part, b: &Part) -> bool {
-    let shares = [(stats[0], a), (stats[1], b)]
-        .map(|(stats, part)| Pace::of(stats, &part.stretches).map(|of| of.write_share()));
-    let [Some(a), Some(b)] = shares else {
-        return false;
-    };
-    let is_enough = |share: f64| share >= COMMON;
-    is_enough(a.min(b)) || is_enough(1.0 - a.max(b))
 }

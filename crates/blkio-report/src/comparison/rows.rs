@@ -6,11 +6,12 @@ use report::human;
 use serde_json::Value;
 
 /// What is compared: a name and where it is in the document.
-pub(super) const ROWS: [(&str, &str); 22] = [
+pub(super) const ROWS: [(&str, &str); 25] = [
     ("read_ios", "/metrics/totals/read/ios"),
     ("read_bytes", "/metrics/totals/read/bytes"),
     ("write_ios", "/metrics/totals/write/ios"),
     ("write_bytes", "/metrics/totals/write/bytes"),
+    ("flush_ios", "/metrics/totals/flush/ios"),
     ("span_s", "/extra/mean_rates/span_s"),
     ("read_bytes_per_s", "/extra/mean_rates/read_bytes_per_s"),
     ("write_bytes_per_s", "/extra/mean_rates/write_bytes_per_s"),
@@ -48,6 +49,11 @@ pub(super) const ROWS: [(&str, &str); 22] = [
         "write_latency_mean_ns",
         "/metrics/pairing_newest/latency_ns/write/mean",
     ),
+    (
+        "flush_latency_mean_ns",
+        "/metrics/pairing_newest/latency_ns/flush/mean",
+    ),
+    ("flush_time_ns", "/limit/flush_ns"),
     (
         "mean_queue_depth",
         "/metrics/pairing_newest/queue_depth/time_weighted_mean",
@@ -210,5 +216,10 @@ pub(super) fn rows(a: &Value, b: &Value) -> Vec<Row> {
         let value = |document: &Value| document.pointer(place).and_then(Value::as_f64);
         Row::of("", what, value(a), value(b))
     };
-    ROWS.iter().map(row).collect()
+    // Most recordings have no flushes, and nothing to compare there.
+    let is_there = |row: &Row| {
+        let is_some = [row.a, row.b].iter().flatten().any(|value| *value > 0.0);
+        is_some || !row.what.starts_with("flush_")
+    };
+    ROWS.iter().map(row).filter(is_there).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::limit::{AtDepth, Limiter, Load, SizeMatch, Yardstick, disproves};
+use crate::limit::{AtDepth, Limiter, Load, SizeMatch, Yardstick};
 use blkio_parser::Stats;
 
 /// Returns the verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
@@ -155,7 +155,8 @@ fn of_one(
             "requests_are": match_of_sizes,
             "share_of_bytes_per_s": of_bytes,
             "share_of_iops": of_iops,
-            "is_disproved": match_of_sizes != "larger" && of_bytes.is_some_and(disproves),
+            "share_while_busy": of.disproof(&load, slot),
+            "is_disproved": of.disproof(&load, slot).is_some(),
         })
     });
     let gain = load.elasticity();
@@ -170,6 +171,7 @@ fn of_one(
     let (breaks, breaks_ns) = load.breaks();
     let value = json!({
         "limiter": load.limiter(yardstick).name(),
+        "limiter_while_busy": load.limiter_while_busy(yardstick).name(),
         "sequential_share": load.sequential_share,
         "is_enough": load.is_enough(),
         "write_share": load.writes as f64 / load.requests as f64,
@@ -180,6 +182,11 @@ fn of_one(
         "time_ns": load.time_ns,
         "idle_share": load.idle_share(),
         "think_share": load.think_share(),
+        "flushes": load.flushes,
+        "flush_ns": load.flush_ns as f64,
+        "flush_share": load.flush_share(),
+        "following_share": load.following_share(),
+        "latency_ns": load.integral as f64,
         "breaks": breaks,
         "breaks_ns": breaks_ns,
         "mean_bytes": load.bytes as f64 / load.requests as f64,

@@ -11,6 +11,7 @@ use crate::phase_yardsticks;
 use crate::phases::{self, GpuSpan};
 use blkio_parser::Stats;
 use blkio_parser::analyse::distribution::Distribution;
+use blkio_parser::analyse::samples::Sample;
 use blkio_parser::analyse::traffic::{Amount, DATA};
 use blkio_parser::analyse::user_phases::UserPhase;
 
@@ -78,7 +79,7 @@ fn edges(stats: &Stats, stretch: &Range<u64>) -> Option<Range<u64>> {
     let absolute = [stretch.start, stretch.end].map(|t| first.saturating_add(t));
     let blocks = samples.map(|of| of.within(absolute[0], absolute[1]));
     let ends = blocks.iter().flatten().flatten();
-    let end = ends.map(|s| s.issue_ns.saturating_add(s.latency_ns)).max();
+    let end = ends.filter(|s| s.is_data()).map(Sample::end_ns).max();
     let end = end.map_or(last, |end| last.max(end.saturating_sub(first)));
     Some(start..end)
 }

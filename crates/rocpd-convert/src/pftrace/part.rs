@@ -152,6 +152,7 @@ impl<'a, W: Write> Part<'a, W> {
             clipped,
             first: start == item.start_ns(),
         };
+        self.report.reversed += u64::from(span.first && item.end_ns() < item.start_ns());
         match item {
             Item::Region(region) => {
                 self.report.add(span);

@@ -27,6 +27,8 @@ pub struct PartReport {
     /// Number of records left out since they begin before time 0, which the format cannot
     /// represent.
     pub before_zero: u64,
+    /// Number of records that end before they start, which are instants in the trace.
+    pub reversed: u64,
 }
 
 impl PartReport {
@@ -52,6 +54,7 @@ impl PartReport {
             "clipped": self.clipped,
             "unmatched_frees": self.unmatched_frees,
             "before_zero": self.before_zero,
+            "reversed": self.reversed,
         })
     }
 }

@@ -52,7 +52,7 @@ impl<'a> Events<'a> {
         for slot in 0..TEXTS.len() {
             check_packed(partition, row, slot, id);
         }
-        let text = |slot| row.text(slot).filter(|_| !row.is_lz4(slot));
+        let text = |slot| row.text(slot).filter(|_| row.no_text(slot).is_none());
         Ok(EventTexts {
             extdata: text(0),
             call_stack: text(1).or_else(|| self.stacks.get(&id).cloned()),
@@ -69,11 +69,11 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Notes a text of an event that is compressed, which is not read.
+/// Notes a text of an event that is compressed or no text, which is not read.
 fn check_packed(partition: &Partition, row: Fields<'_, '_>, slot: usize, id: i64) {
-    if row.is_lz4(slot) {
+    if let Some(found) = row.no_text(slot) {
         let column = TEXTS.get(slot).copied().unwrap_or("?");
-        partition.unread_value("rocpd_event", column, id, "a text compressed with LZ4");
+        partition.unread_value("rocpd_event", column, id, found);
     }
 }
 
