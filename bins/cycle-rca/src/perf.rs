@@ -187,7 +187,7 @@ fn event(trace: &Trace, one: CycleEvent) -> Value {
     })
 }
 
-/// Writes the table of functions by cycle; the reference has no column for bytes.
+/// Writes the table of functions by cycle; the reference has no columns for bytes and classes.
 pub(crate) fn functions(
     report: &Report,
     compat: bool,
@@ -215,6 +215,7 @@ pub(crate) fn functions(
     ];
     if !compat {
         columns.push(Column::int("copy_bytes"));
+        columns.push(Column::text("kernel_class"));
     }
     sink.begin(&columns)?;
     for row in &report.rows {
@@ -239,6 +240,7 @@ pub(crate) fn functions(
         ];
         if !compat {
             cells.push(row.copy_bytes.into());
+            cells.push(row.kernel_class.into());
         }
         sink.row(&cells)?;
     }

@@ -66,8 +66,12 @@ fn vendor(captures: &[&Capture]) -> Option<&'static str> {
 /// side only. What a side does not state is no reason.
 fn stated(a: &Side, b: &Side, reasons: &mut Vec<Reason>) {
     let both = |of: &dyn Fn(&Recording) -> BTreeSet<String>| {
-        let [a, b] = [a, b].map(|side| side.recordings.iter().flat_map(of).collect());
-        let (a, b): (BTreeSet<String>, BTreeSet<String>) = (a, b);
+        // A device without a name may be any.
+        let known = |side: &Side| -> BTreeSet<String> {
+            let all = side.recordings.iter().flat_map(of);
+            all.filter(|name| !name.trim().is_empty()).collect()
+        };
+        let (a, b) = (known(a), known(b));
         let shown = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(" and ");
         (a != b && !a.is_empty() && !b.is_empty()).then(|| (shown(&a), shown(&b)))
     };
