@@ -264,6 +264,8 @@ fn analyse(
         cycles: false,
         compat: args.cut.compat,
     };
+    // The recording may have been cut at another function before, into other phases.
+    perf::clear_job(&of.tables, name)?;
     perf::write(&of.tables, name, &trace, &reports, wanted)?;
     machine::write(&of.tables, name, &machine::recording(&trace, &analysis))?;
     Ok(analysis)
@@ -364,6 +366,9 @@ fn blamed(
     }
     if report.is_whole_host() {
         culprits.insert(0, document::whole_host(report));
+    }
+    if let Some(class) = document::kernel_class(report) {
+        culprits.insert(0, class);
     }
     culprits
 }

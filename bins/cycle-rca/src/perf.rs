@@ -25,6 +25,32 @@ pub(crate) struct Wanted {
 /// Removes the files that [`write()`] wrote to this folder before, since they belong to other
 /// traces.
 pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
+    remove(folder, &|_| true)
+}
+
+/// Removes the files that [`write()`] wrote for a job, whatever its phases were.
+pub(crate) fn clear_job(folder: &Path, job: &str) -> anyhow::Result<()> {
+    const PHASES: [&str; 5] = ["", "_prefill", "_decode", "_mixed", "_unknown"];
+    const FILES: [&str; 5] = [
+        "_perf_data.csv",
+        "_counters_data.csv",
+        "_analysis.txt",
+        "_representative_analysis.txt",
+        "_recording.toml",
+    ];
+    let is_own = |name: &str| {
+        PHASES.iter().any(|phase| {
+            let rest = name.strip_prefix(&format!("{job}{phase}"));
+            rest.is_some_and(|rest| {
+                FILES.contains(&rest) || rest.starts_with("_representative_cycle_")
+            })
+        })
+    };
+    remove(folder, &is_own)
+}
+
+/// Removes the files of these names, if they are of the kinds that [`write()`] writes.
+fn remove(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Ok(());
     };
@@ -38,7 +64,10 @@ pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
             "_recording.toml",
         ];
         let is_cycle = name.contains("_representative_cycle_") && name.ends_with(".json");
-        if path.is_file() && (is_cycle || own.iter().any(|end| name.ends_with(end))) {
+        if path.is_file()
+            && wanted(&name)
+            && (is_cycle || own.iter().any(|end| name.ends_with(end)))
+        {
             std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
     }

@@ -318,7 +318,10 @@ impl Report {
             .any(|case| case.declared && bad(case.change) && case.bound_pct >= min_effect_pct)
         {
             Gate::Worse
-        } else if cases.is_empty() || cases.iter().any(|case| case.decisive && case.open) {
+        } else if cases.is_empty()
+            || self.mix.as_ref().is_some_and(|mix| !mix.established)
+            || cases.iter().any(|case| case.decisive && case.open)
+        {
             Gate::Open
         } else {
             Gate::Pass

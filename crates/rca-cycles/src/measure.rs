@@ -239,7 +239,12 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
                 if part.own_ns > 0 || calls > 0 {
                     let total = part.at.1 - part.at.0;
                     let event = (slice.id(), part.at);
-                    add(key, part.cycle, event, (calls, part.own_ns.max(0), total, 0));
+                    add(
+                        key,
+                        part.cycle,
+                        event,
+                        (calls, part.own_ns.max(0), total, 0),
+                    );
                 }
             }
             continue;
@@ -276,18 +281,20 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         }
     }
     list.into_iter()
-        .map(|(key @ (name, kind, process, device, waits), cells)| Function {
-            name: timeline.trace.text(name).to_owned(),
-            kind,
-            class: classes
-                .get(&key)
-                .and_then(|times| times.iter().max_by_key(|(_, ns)| **ns))
-                .map(|(class, _)| *class),
-            waits,
-            process,
-            device,
-            cells,
-        })
+        .map(
+            |(key @ (name, kind, process, device, waits), cells)| Function {
+                name: timeline.trace.text(name).to_owned(),
+                kind,
+                class: classes
+                    .get(&key)
+                    .and_then(|times| times.iter().max_by_key(|(_, ns)| **ns))
+                    .map(|(class, _)| *class),
+                waits,
+                process,
+                device,
+                cells,
+            },
+        )
         .collect()
 }
 
@@ -303,7 +310,7 @@ impl HostWaits {
         *self.names.entry(name).or_insert_with(|| {
             let text = timeline.trace.text(name);
             let waits = Waiting::of_own_time(text).is_some_and(waits::elsewhere);
-            (waits, Waiting::takes_requests(text))
+            (waits, waits::takes_requests(text))
         })
     }
 

@@ -109,24 +109,7 @@ fn of_tensors(name: &str) -> bool {
         || (name.starts_with("<method ") && name.contains(" of 'torch."))
 }
 
-/// Parts of the names of functions that take requests from outside (SGLang, vLLM).
-const TAKES_REQUESTS: [&str; 6] = [
-    "recv_requests",
-    "recv_reqs",
-    "_process_input_queue",
-    "process_input_sockets",
-    "get_requests",
-    "pull_requests",
-];
-
 impl Waiting {
-    /// Returns `true` for functions that take requests from outside: what blocks inside them waits for requests, whatever
-    /// primitive it uses.
-    #[must_use]
-    pub fn takes_requests(name: &str) -> bool {
-        TAKES_REQUESTS.iter().any(|part| name.contains(part))
-    }
-
     /// Returns what a call waits for in all of its time, including its callees; `None` if it does
     /// not wait.
     ///

@@ -1,7 +1,7 @@
 //! Two sides of many columns compared: test, interval, effects.
 
 use super::effect::{
-    brunner_munzel, cliffs_delta, few_rule, hodges_lehmann, mean, trimmed, trimmed_mean,
+    brunner_munzel, cliffs_delta, few_rule, hodges_lehmann, trimmed, trimmed_mean,
 };
 use super::permute::{Budget, Family, Shape, attainable, permute};
 use super::random::Stream;
@@ -110,7 +110,7 @@ impl Compared {
         }
         let dependence = self.dependence.cautious(self.n[0], self.n[1]);
         let error = (0..2)
-            .map(|side| self.std[side].powi(2) / dependence.effective(self.n[side]))
+            .map(|side| self.std[side].powi(2) / dependence.independent(self.n[side]))
             .sum::<f64>()
             .sqrt();
         let t = self.delta / error;
@@ -376,23 +376,6 @@ pub(crate) fn quantile_change(
     (point, [end(0.025), end(0.975)])
 }
 
-/// Whether the second half of a side differs from its first: the difference relative to the side's mean, if it is more than
-/// three standard errors (dependence included).
-pub(crate) fn drift(values: &[f64]) -> Option<f64> {
-    if values.len() < 8 {
-        return None;
-    }
-    let (first, second) = values.split_at(values.len() / 2);
-    let (a, b) = (
-        Moments::of(first.iter().copied()),
-        Moments::of(second.iter().copied()),
-    );
-    let error = (a.std * a.std / a.n as f64 + b.std * b.std / b.n as f64).sqrt();
-    let inflation = Dependence::of(first, second).inflation().sqrt();
-    let change = (b.mean - a.mean) / mean(values);
-    ((b.mean - a.mean).abs() > 3.0 * error * inflation && change.abs() > 0.01).then_some(change)
-}
-
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "planted numbers are exact")]
 mod tests {
@@ -483,15 +466,5 @@ mod tests {
         assert!(
             !compare_columns(&[[noise(1, 40, 9.0, 1.0), noise(2, 40, 9.0, 1.0)]], EFFORT)[0].robust
         );
-    }
-
-    #[test]
-    fn drift_is_seen() {
-        let mut values = noise(8, 40, 100.0, 1.0);
-        assert_eq!(drift(&values), None);
-        for value in &mut values[20..] {
-            *value += 20.0;
-        }
-        assert!((drift(&values).unwrap() - 20.0 / 110.0).abs() < 0.02);
     }
 }

@@ -134,8 +134,16 @@ pub(super) fn signals(
     let percent = |value: f64| [0.0, value * 100.0];
     for (metric, unit, values) in [
         ("kernel_class_slower_pct", "%", percent(most.ratio - 1.0)),
-        ("kernel_class_share_pct", "% of added time", percent(most.share)),
-        ("kernel_class_alike_pct", "% of its time", percent(most.alike)),
+        (
+            "kernel_class_share_pct",
+            "% of added time",
+            percent(most.share),
+        ),
+        (
+            "kernel_class_alike_pct",
+            "% of its time",
+            percent(most.alike),
+        ),
         (
             "kernel_class_rest_pct",
             "% of kernel time as before",

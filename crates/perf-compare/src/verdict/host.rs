@@ -225,7 +225,10 @@ fn late_host(
     let [late, next, ..] = order[..] else {
         return;
     };
-    let (by, device) = (by_role[late] - by_role[next].max(0.0), roles[late].device(1));
+    let (by, device) = (
+        by_role[late] - by_role[next].max(0.0),
+        roles[late].device(1),
+    );
     let late_us = Signal::point("rank_host_late_us", &device, "us per cycle", [0.0, by]);
     out.extend(late_us.filter(|_| by > 0.0));
     if let Some(cycle) = cycle_grows(out, Stat::Median) {

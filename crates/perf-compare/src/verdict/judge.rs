@@ -240,8 +240,7 @@ pub(crate) fn conclude(
     let best = forward.iter().map(|fit| fit.score).fold(0.0, f64::max);
     let is_kernel = |f: &Finding| matches!(f.class, "kernel" | "collective");
     let mut declared = facts.findings.iter();
-    let kernels_changed =
-        declared.any(|f| f.verdict == Statement::Changed && is_kernel(f));
+    let kernels_changed = declared.any(|f| f.verdict == Statement::Changed && is_kernel(f));
     let drift_explains = |fit: &Fit<'_>| {
         let cause = fit.signature.cause.as_str();
         fit.score <= 0.0

@@ -61,7 +61,11 @@ impl Track {
 /// Returns `true` if the calls of a kernel are slower, or faster with `up` false, by enough and in most cycles.
 fn moved(t: &Track, up: bool) -> bool {
     let ratio = t.per_call(1) / t.per_call(0);
-    let (ratio, sign) = if up { (ratio, 1.0) } else { (1.0 / ratio, -1.0) };
+    let (ratio, sign) = if up {
+        (ratio, 1.0)
+    } else {
+        (1.0 / ratio, -1.0)
+    };
     let dominance = || cliffs_delta(&t.per_call_by_cycle(0), &t.per_call_by_cycle(1)) * sign;
     ratio >= MOVED && dominance() >= DOMINANCE
 }

@@ -72,6 +72,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     ranks::signals(sides, roles, comparable, &mut out);
     if comparable {
         copied(sides, &mut out);
+        launches(sides, &mut out);
         cycles(sides, &mut out);
         host::signals(sides, roles, &mut out);
     }
@@ -373,6 +374,38 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
             Class::Collective,
             time,
         );
+    }
+}
+
+/// Calls per cycle that launch graphs, and that launch anything else, where a side launches graphs.
+fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let is_graph = |f: &Function| f.name.contains("GraphLaunch");
+    let is_launch = |f: &Function| f.name.contains("LaunchKernel") && !is_graph(f);
+    let all = || sides.into_iter().flatten().flat_map(|c| &c.functions);
+    if !all().any(|f| !f.class.on_device() && is_graph(f)) {
+        return;
+    }
+    let by_cycle = |wanted: &dyn Fn(&Function) -> bool| {
+        sides.map(|captures| {
+            let of = |capture: &Capture, at: usize| match capture.is_on(at, false) {
+                true => {
+                    let own = capture.functions.iter();
+                    let own = own.filter(|f| !f.class.on_device() && wanted(f));
+                    own.map(|f| f.calls[at]).filter(|n| !n.is_nan()).sum()
+                }
+                false => f64::NAN,
+            };
+            let each = captures
+                .iter()
+                .flat_map(|capture| (0..capture.cycles.len()).map(move |at| of(capture, at)));
+            each.collect::<Vec<f64>>()
+        })
+    };
+    for (metric, values) in [
+        ("graph_launches", by_cycle(&is_graph)),
+        ("launch_calls", by_cycle(&is_launch)),
+    ] {
+        out.extend(Signal::series(metric, "Host", "per cycle", values));
     }
 }
 
