@@ -264,15 +264,11 @@ fn also(report: &Report) -> Option<String> {
 
 fn sentence(report: &Report) -> String {
     let verdict = &report.verdict;
-    let stopped = report.comparability.status == Status::NotComparable;
-    if stopped && !report.comparability.forced {
-        let reasons = report
-            .comparability
-            .reasons
-            .iter()
-            .filter(|reason| reason.stops);
-        let reasons: Vec<&str> = reasons.map(|reason| reason.text.as_str()).collect();
-        return format!("Not comparable: {}", reasons.join("; "));
+    if let Some(why) = report
+        .not_comparable()
+        .filter(|_| !report.comparability.forced)
+    {
+        return format!("Not comparable: {why}");
     }
     if report.identical {
         return "Identical input: both sides hold the same cycles and functions".to_owned();
@@ -358,6 +354,22 @@ fn sentence(report: &Report) -> String {
 }
 
 impl Report {
+    /// Returns why the sides may not be compared, if so. Cuts that differ are told only where nothing else does: other models and
+    /// hardware have other cuts.
+    #[must_use]
+    pub fn not_comparable(&self) -> Option<String> {
+        const CUTS: [&str; 2] = ["anchor", "cycle_type"];
+        if self.comparability.status != Status::NotComparable {
+            return None;
+        }
+        let stops = || self.comparability.reasons.iter().filter(|r| r.stops);
+        let is_cut = |code: &str| CUTS.contains(&code);
+        let only_cuts = stops().all(|r| is_cut(r.code));
+        let shown = stops().filter(|r| only_cuts || !is_cut(r.code));
+        let reasons: Vec<&str> = shown.map(|r| r.text.as_str()).collect();
+        Some(reasons.join("; "))
+    }
+
     /// Returns `true` if all code of the host is slower alike, so that no function is to blame.
     #[must_use]
     pub fn is_whole_host(&self) -> bool {

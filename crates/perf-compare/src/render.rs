@@ -9,7 +9,7 @@ use trace_model::kernel::display_names;
 use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
 use crate::headline::called;
-use crate::report_text::short;
+use crate::report_text::{short, times};
 use crate::summary::rated;
 
 /// What a gate says.
@@ -52,8 +52,8 @@ pub(crate) fn word(change: Change, verdict: Statement) -> &'static str {
 pub(crate) fn word_of(finding: &Finding) -> String {
     let plain = word(finding.change, finding.verdict);
     match called(finding) {
-        Some(times) if matches!(finding.change, Change::Slower | Change::Faster) => {
-            format!("{} times as many calls of", short(times))
+        Some(ratio) if matches!(finding.change, Change::Slower | Change::Faster) => {
+            format!("{} times as many calls of", times(ratio))
         }
         _ => plain.to_owned(),
     }
