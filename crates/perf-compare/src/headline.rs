@@ -10,7 +10,7 @@ use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, S
 use crate::report_text::{label, quantity, short, time};
 use crate::side::is_wait;
 
-use host::{host, input, nothing_recorded, whole_host};
+use host::{allocates, host, input, nothing_recorded, whole_host};
 use kernels::{kernel, may_be_lengths, slow_gpus};
 use ranks::straggler;
 use unchanged::{most_telling, nothing};
@@ -303,6 +303,9 @@ fn sentence(report: &Report) -> String {
             paused.map_or_else(String::new, |pauses| pauses.said())
         }
         "host_code" => host(report, better, &tail()),
+        "memory_pressure" if allocates(report).is_some() => {
+            format!("{}{}", allocates(report).unwrap_or_default(), tail())
+        }
         "waiting_for_input" => input(report, better),
         "none" => nothing(report),
         "unknown"

@@ -18,9 +18,9 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// How many times as much, without decimals that say nothing: `4`, `2.37`.
+/// A count or how many times as much, without decimals that say nothing: `4`, `2.366`.
 pub(crate) fn times(ratio: f64) -> String {
-    match (ratio - ratio.round()).abs() < 5e-4 * ratio {
+    match (ratio - ratio.round()).abs() <= 5e-4 * ratio {
         true if ratio < 1e4 => format!("{:.0}", ratio.round()),
         _ => short(ratio),
     }

@@ -85,6 +85,25 @@ pub(super) fn nothing_recorded(report: &Report) -> bool {
         && all_changed(report, &classes).next().is_none()
 }
 
+/// Calls that allocate or free memory, where nothing else shows that memory is short: which ones.
+pub(super) fn allocates(report: &Report) -> Option<String> {
+    const SHOWN: usize = 2;
+    let mut evidence = report.verdict.evidence.iter();
+    if !evidence.all(|row| row.metric.starts_with("memory_call") || row.metric == "cycle_us") {
+        return None;
+    }
+    let calls: Vec<String> = all_changed(report, &["memory_call"])
+        .take(SHOWN)
+        .map(|f| format!("{} {}", label(&f.name), times(f)))
+        .collect();
+    (!calls.is_empty()).then(|| {
+        format!(
+            "Memory is allocated or freed more, which a cache of blocks that is too small does: {}",
+            calls.join(", ")
+        )
+    })
+}
+
 /// Graphs that are launched no more, or again.
 fn graphs(report: &Report, better: bool) -> Option<String> {
     let (graphs, launches) = (of(report, "graph_launches")?, of(report, "launch_calls")?);

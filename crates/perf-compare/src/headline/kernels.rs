@@ -89,6 +89,14 @@ pub(super) fn kernel(report: &Report) -> String {
     }
 }
 
+/// Names in a list of a sentence: `a, b and c`.
+fn listed(names: &str) -> String {
+    match names.rsplit_once(", ") {
+        Some((first, last)) => format!("{first} and {last}"),
+        None => names.to_owned(),
+    }
+}
+
 /// Kernels of one or several classes.
 fn classes(report: &Report, row: &Evidence) -> String {
     let (place, names) = row.device.split_once(": ").unwrap_or(("", &row.device));
@@ -102,10 +110,7 @@ fn classes(report: &Report, row: &Evidence) -> String {
     let count = value("kernel_class_kernels").map_or(String::new(), |row| {
         format!("{:.0} kernels, ", row.candidate)
     });
-    let (better, names) = (
-        report.verdict.direction == "better",
-        names.replace(", ", " and "),
-    );
+    let (better, names) = (report.verdict.direction == "better", listed(names));
     let how = if better {
         "are faster than in the baseline"
     } else {

@@ -6,10 +6,10 @@ use crate::report_text::short;
 
 /// Returns the change of a few long cycles that the typical one does not have, in words: mean and the quantile that moved most.
 fn of_few_cycles(time: &CycleTime) -> Option<String> {
-    /// Changes of the mean and of a quantile that are worth words,
+    /// Changes of the mean and of a quantile that are worth words, where the typical cycle changed by less than
     const MEAN: f64 = 0.03;
-    const QUANTILE: f64 = 0.15;
-    /// and how far the mean must be from the typical cycle.
+    const QUANTILE: f64 = 0.25;
+    /// this.
     const SAME: f64 = 0.03;
     let change = |[before, after]: [f64; 2]| after / before - 1.0;
     let (of_mean, typical) = (change(time.mean_us), change(time.median_us));
@@ -17,8 +17,8 @@ fn of_few_cycles(time: &CycleTime) -> Option<String> {
     let (name, values) = quantiles
         .into_iter()
         .max_by(|a, b| change(a.1).abs().total_cmp(&change(b.1).abs()))?;
-    let is_mean = of_mean.abs() > MEAN && (of_mean - typical).abs() > SAME;
-    let is_tail = change(values).abs() > QUANTILE && typical.abs() < SAME;
+    let differs = of_mean.abs() > MEAN || change(values).abs() > QUANTILE;
+    let is_of_few = typical.abs() < SAME && (of_mean - typical).abs() > SAME / 2.0;
     let said = |values: [f64; 2]| {
         format!(
             "{} ({})",
@@ -26,7 +26,7 @@ fn of_few_cycles(time: &CycleTime) -> Option<String> {
             percent(values[1] / values[0])
         )
     };
-    (is_mean || is_tail).then(|| format!("mean {}, {name} {}", said(time.mean_us), said(values)))
+    (differs && is_of_few).then(|| format!("mean {}, {name} {}", said(time.mean_us), said(values)))
 }
 
 /// The type of cycle whose tail changed, else the first.

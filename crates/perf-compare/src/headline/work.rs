@@ -49,8 +49,8 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
             "Kernel {}{on} is called {} times as often ({} -> {} per cycle), {}",
             label(name),
             times(row.candidate / row.baseline),
-            short(row.baseline),
-            short(row.candidate),
+            times(row.baseline),
+            times(row.candidate),
             added(report, None)
         ));
     }
@@ -67,12 +67,12 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
             true => format!(
                 "{} times as many copies {direction} ({} -> {} per cycle)",
                 times(row.candidate / row.baseline),
-                short(row.baseline),
-                short(row.candidate)
+                times(row.baseline),
+                times(row.candidate)
             ),
             false => format!(
                 "New copies {direction} ({} per cycle)",
-                short(row.candidate)
+                times(row.candidate)
             ),
         });
     }

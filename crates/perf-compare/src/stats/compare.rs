@@ -82,7 +82,7 @@ impl Compared {
         let Some((delta, interval)) = self.trimmed else {
             return;
         };
-        let df = freedom(self);
+        let df = freedom(self, Dependence::effective);
         let narrower = student_quantile(0.95, df) / student_quantile(0.975, df);
         self.robust = true;
         self.location = [first, first + delta];
@@ -117,7 +117,7 @@ impl Compared {
         if t.is_nan() {
             return if self.delta.abs() > 0.0 { 0.0 } else { 1.0 };
         }
-        student_sf2(t, freedom(self))
+        student_sf2(t, freedom(self, Dependence::independent))
     }
 }
 
@@ -300,10 +300,10 @@ fn resample(matrix: &[f64], width: usize, shape: &Shape, effort: Effort) -> Resa
     Resampled { width, means }
 }
 
-/// Degrees of freedom of Welch and Satterthwaite, from effective numbers.
-fn freedom(result: &Compared) -> f64 {
+/// Degrees of freedom of Welch and Satterthwaite, from the numbers of values that `count` gives.
+fn freedom(result: &Compared, count: fn(Dependence, usize) -> f64) -> f64 {
     let part = |side: usize| {
-        let n = result.dependence.effective(result.n[side]).max(2.0);
+        let n = count(result.dependence, result.n[side]).max(2.0);
         let v = result.std[side].powi(2) / n;
         (v, v * v / (n - 1.0))
     };
@@ -316,7 +316,7 @@ fn freedom(result: &Compared) -> f64 {
 /// [`Dependence::resampled_widening()`], and by the ratio of Student's quantile to the normal one.
 fn intervals(result: &mut Compared, one: &[f64], two: &[f64]) {
     let n = result.n[0].min(result.n[1]);
-    let df = freedom(result);
+    let df = freedom(result, Dependence::effective);
     let base = result.dependence.resampled_widening(n);
     let factor = |p: f64| base * student_quantile(p, df) / normal_quantile(p);
     let deltas: Vec<f64> = one.iter().zip(two).map(|(a, b)| b - a).collect();

@@ -391,7 +391,9 @@ fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                 true => {
                     let own = capture.functions.iter();
                     let own = own.filter(|f| !f.class.on_device() && wanted(f));
-                    own.map(|f| f.calls[at]).filter(|n| !n.is_nan()).sum()
+                    own.map(|f| f.calls[at])
+                        .filter(|n| !n.is_nan())
+                        .fold(0.0, |sum, n| sum + n)
                 }
                 false => f64::NAN,
             };
