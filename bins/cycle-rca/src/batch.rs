@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use cli::{Format, Outcome, Output};
-use perf_compare::document::{Statement, Status};
+use perf_compare::document::Statement;
 use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
 use report::text::wrapped;
@@ -264,6 +264,8 @@ fn analyse(
         cycles: false,
         compat: args.cut.compat,
     };
+    // The recording may have been cut at another function before, into other phases.
+    perf::clear_job(&of.tables, name)?;
     perf::write(&of.tables, name, &trace, &reports, wanted)?;
     machine::write(&of.tables, name, &machine::recording(&trace, &analysis))?;
     Ok(analysis)
@@ -297,7 +299,9 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         }));
     }
     let report = compare_tables(args, &folder)?;
-    let not_comparable = stopped(&report).or_else(|| comparison.not_comparable.clone());
+    let not_comparable = report
+        .not_comparable()
+        .or_else(|| comparison.not_comparable.clone());
     let culprits = match &not_comparable {
         // Sides that may not be compared have no cause and no culprits.
         Some(_) => Vec::new(),
@@ -365,6 +369,9 @@ fn blamed(
     if report.is_whole_host() {
         culprits.insert(0, document::whole_host(report));
     }
+    if let Some(class) = document::kernel_class(report) {
+        culprits.insert(0, class);
+    }
     culprits
 }
 
@@ -379,14 +386,4 @@ fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compar
     options.threads = args.input.threads().get();
     options.level = args.alpha;
     Ok(perf_compare::compare(&normal, &abnormal, &options))
-}
-
-/// Returns why the sides may not be compared, if they may not.
-fn stopped(report: &perf_compare::Report) -> Option<String> {
-    let reasons = report.comparability.reasons.iter();
-    let reasons: Vec<&str> = reasons
-        .filter(|r| r.stops)
-        .map(|r| r.text.as_str())
-        .collect();
-    (report.comparability.status == Status::NotComparable).then(|| reasons.join("; "))
 }

@@ -349,7 +349,7 @@ pub(crate) fn culprits(
 /// Returns a culprit from the comparison of tables, in the form of the others. Times are in
 /// microseconds.
 fn named_by_tables(
-    name: &str,
+    (kind, name): (&str, &str),
     time: Option<&CycleTime>,
     (effect, interval): (Option<f64>, Option<[f64; 2]>),
     p: Option<f64>,
@@ -359,7 +359,7 @@ fn named_by_tables(
     let ns = |us: f64| (us * 1000.0).round() as i64;
     json!({
         "name": name,
-        "kind": "function",
+        "kind": kind,
         "device": null,
         "rank": null,
         "phase": time.map_or("", |time| time.cycle_type.as_str()),
@@ -383,7 +383,27 @@ pub(crate) fn whole_host(report: &perf_compare::Report) -> Value {
     let effect = time.map(|time| &time.effect);
     let of = (effect.map(|e| e.delta), effect.and_then(|e| e.interval));
     let p = effect.and_then(|e| e.p);
-    named_by_tables("all host code", time, of, p, Vec::new())
+    named_by_tables(("function", "all host code"), time, of, p, Vec::new())
+}
+
+/// Returns the classes of kernels that are to blame together as a culprit, with what they take longer per cycle.
+pub(crate) fn kernel_class(report: &perf_compare::Report) -> Option<Value> {
+    if report.verdict.cause != "gpu_kernel" {
+        return None;
+    }
+    let mut rows = report.verdict.evidence.iter();
+    let row = rows.find(|row| row.metric == "kernel_class_us")?;
+    let (_, classes) = row.device.split_once(": ")?;
+    let name = format!("all {classes} kernels");
+    let of = (Some(row.effect), row.interval);
+    let time = report.cycle_time.first();
+    Some(named_by_tables(
+        ("kernel_class", &name),
+        time,
+        of,
+        None,
+        Vec::new(),
+    ))
 }
 
 /// Returns the functions with the pauses of the candidate, with their cost per cycle.
@@ -405,7 +425,13 @@ pub(crate) fn paused(report: &perf_compare::Report) -> Vec<Value> {
     };
     let each = pauses.functions.iter().map(|f| {
         let of = (Some(f.excess_us * part), None);
-        named_by_tables(&f.name, Some(time), of, Some(pauses.p), slow())
+        named_by_tables(
+            ("function", &f.name),
+            Some(time),
+            of,
+            Some(pauses.p),
+            slow(),
+        )
     });
     each.collect()
 }

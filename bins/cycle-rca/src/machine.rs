@@ -63,7 +63,9 @@ fn models(listed: &str, used: &BTreeSet<i64>) -> BTreeSet<String> {
     let all = listed.as_array().map_or(&[][..], Vec::as_slice);
     let names = |of: &dyn Fn(&&Value) -> bool| -> BTreeSet<String> {
         let found = all.iter().filter(of).filter_map(|gpu| gpu["name"].as_str());
-        found.map(|name| name.trim().to_owned()).collect()
+        // Some profilers list devices without their names.
+        let known = found.map(str::trim).filter(|name| !name.is_empty());
+        known.map(str::to_owned).collect()
     };
     let own = names(&|gpu| gpu["id"].as_i64().is_some_and(|id| used.contains(&id)));
     if own.is_empty() {
@@ -86,6 +88,8 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(of(1), ["NVIDIA H100"]);
+        let unnamed = models(r#"[{"id": 0, "name": ""}]"#, &[0].into());
+        assert!(unnamed.is_empty(), "{unnamed:?}");
         // Devices with other numbers than those listed.
         assert_eq!(of(7), ["NVIDIA H100", "T4"]);
         assert_eq!(

@@ -25,6 +25,32 @@ pub(crate) struct Wanted {
 /// Removes the files that [`write()`] wrote to this folder before, since they belong to other
 /// traces.
 pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
+    remove(folder, &|_| true)
+}
+
+/// Removes the files that [`write()`] wrote for a job, whatever its phases were.
+pub(crate) fn clear_job(folder: &Path, job: &str) -> anyhow::Result<()> {
+    const PHASES: [&str; 5] = ["", "_prefill", "_decode", "_mixed", "_unknown"];
+    const FILES: [&str; 5] = [
+        "_perf_data.csv",
+        "_counters_data.csv",
+        "_analysis.txt",
+        "_representative_analysis.txt",
+        "_recording.toml",
+    ];
+    let is_own = |name: &str| {
+        PHASES.iter().any(|phase| {
+            let rest = name.strip_prefix(&format!("{job}{phase}"));
+            rest.is_some_and(|rest| {
+                FILES.contains(&rest) || rest.starts_with("_representative_cycle_")
+            })
+        })
+    };
+    remove(folder, &is_own)
+}
+
+/// Removes the files of these names, if they are of the kinds that [`write()`] writes.
+fn remove(folder: &Path, wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Ok(());
     };
@@ -38,7 +64,10 @@ pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
             "_recording.toml",
         ];
         let is_cycle = name.contains("_representative_cycle_") && name.ends_with(".json");
-        if path.is_file() && (is_cycle || own.iter().any(|end| name.ends_with(end))) {
+        if path.is_file()
+            && wanted(&name)
+            && (is_cycle || own.iter().any(|end| name.ends_with(end)))
+        {
             std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
     }
@@ -187,7 +216,7 @@ fn event(trace: &Trace, one: CycleEvent) -> Value {
     })
 }
 
-/// Writes the table of functions by cycle; the reference has no column for bytes.
+/// Writes the table of functions by cycle; the reference has no columns for bytes and classes.
 pub(crate) fn functions(
     report: &Report,
     compat: bool,
@@ -215,6 +244,7 @@ pub(crate) fn functions(
     ];
     if !compat {
         columns.push(Column::int("copy_bytes"));
+        columns.push(Column::text("kernel_class"));
     }
     sink.begin(&columns)?;
     for row in &report.rows {
@@ -239,6 +269,7 @@ pub(crate) fn functions(
         ];
         if !compat {
             cells.push(row.copy_bytes.into());
+            cells.push(row.kernel_class.into());
         }
         sink.row(&cells)?;
     }

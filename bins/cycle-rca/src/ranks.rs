@@ -212,6 +212,7 @@ fn causes(list: &[(Cause, usize, i64)]) -> String {
     // The list is in order of cost.
     let name = of_kind.next().and_then(|(cause, own, _)| {
         let name = cause.short_name()?;
+        let name = report::text::shorten(&name, 60).into_owned();
         Some(match own < times {
             true => format!(" (most often {name}, {own} times)"),
             false => format!(" ({name})"),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::report_text::{label, time};
 
 /// Version of the JSON document.
-pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 4);
+pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 5);
 
 /// Whether the sides may be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -401,6 +401,9 @@ pub struct Mix {
     pub effect_pct: f64,
     /// Probability of shares so different by chance, with correlation of neighbouring steps.
     pub p: f64,
+    /// `true` if this is less than the level of the test; otherwise the phase is of one side only, and its steps are compared
+    /// with none.
+    pub established: bool,
 }
 
 impl Mix {
@@ -498,6 +501,24 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The verdict about sides that may not be compared at all.
+    pub(crate) fn undecided() -> Self {
+        Self {
+            cause: "unknown".to_owned(),
+            confidence: 0.0,
+            certainty: "open",
+            doubt: None,
+            direction: "none",
+            on_critical_path: None,
+            summary: "the sides may not be compared".to_owned(),
+            covers: "sides that ran other work, or on other hardware".to_owned(),
+            evidence: Vec::new(),
+            ruled_out: Vec::new(),
+            not_judged: Vec::new(),
+            runner_up: None,
+        }
+    }
+
     /// States how certain the confidence is.
     pub(crate) fn rate(&mut self) {
         self.certainty = match self.confidence {
@@ -561,7 +582,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Counters of the devices on which functions changed.
     pub counter_findings: Vec<CounterFinding>,
-    /// Shares of phases, if they changed.
+    /// Shares of phases, if they changed or one side lacks a phase.
     pub mix: Option<Mix>,
     /// Processes compared with each other.
     pub roles: Vec<Role>,

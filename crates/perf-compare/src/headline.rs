@@ -1,14 +1,19 @@
 //! The answer in one sentence that an engineer can act on.
 
 mod host;
+mod kernels;
+mod ranks;
+mod unchanged;
 mod work;
 
 use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, Status, Tail};
-use crate::report_text::{label, short, time};
+use crate::report_text::{label, quantity, short, time};
 use crate::side::is_wait;
-use crate::verdict::{is_attention, is_matrix};
 
-use host::{host, input, whole_host};
+use host::{allocates, host, input, nothing_recorded, whole_host};
+use kernels::{kernel, may_be_lengths, slow_gpus};
+use ranks::straggler;
+use unchanged::{most_telling, nothing};
 pub(crate) use work::called;
 use work::{how, more_work};
 
@@ -72,6 +77,14 @@ fn from_to(a: f64, b: f64) -> String {
     format!("{} -> {} {unit}", short(a / scale), short(b / scale))
 }
 
+/// Both values of a row with their unit.
+fn amounts(row: &Evidence) -> String {
+    match row.unit.as_str() {
+        "us" => from_to(row.baseline, row.candidate),
+        unit => format!("{} -> {} {unit}", short(row.baseline), short(row.candidate)),
+    }
+}
+
 fn signed(us: f64) -> String {
     let sign = if us < 0.0 { "-" } else { "+" };
     format!("{sign}{}", time(us.abs()))
@@ -82,6 +95,12 @@ fn kind(time: &CycleTime) -> &str {
         "" => "cycle",
         other => other,
     }
+}
+
+/// Returns `true` if the interval of the difference excludes zero: a small change is no unchanged time.
+fn excludes_zero(time: &CycleTime) -> bool {
+    let interval = time.effect.interval;
+    interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0)
 }
 
 /// Cycle time that changed, or that it did not.
@@ -114,6 +133,12 @@ fn cycle(report: &Report) -> Option<String> {
             from_to(effect.baseline, effect.candidate),
             shown.tail.as_ref().map_or(String::new(), Tail::said)
         ),
+        Statement::Equivalent if excludes_zero(shown) => format!(
+            "{} time {} ({}), the same within the margin",
+            kind(shown),
+            from_to(effect.baseline, effect.candidate),
+            percent(effect.ratio.unwrap_or(1.0))
+        ),
         Statement::Equivalent => format!(
             "{} time unchanged at {}",
             kind(shown),
@@ -123,7 +148,7 @@ fn cycle(report: &Report) -> Option<String> {
     })
 }
 
-/// What is added to every cycle.
+/// What is added to every cycle, else what a function takes longer.
 fn added(report: &Report, finding: Option<&Finding>) -> String {
     let changed = report
         .cycle_time
@@ -131,17 +156,17 @@ fn added(report: &Report, finding: Option<&Finding>) -> String {
         .find(|time| time.verdict == Statement::Changed);
     match (changed, finding) {
         (Some(time), _) => format!(
-            "{} per {} ({})",
+            "{} time {} ({})",
+            kind(time),
             signed(time.effect.delta),
-            match kind(time) {
-                "cycle" => "cycle".to_owned(),
-                other => format!("{other} cycle"),
-            },
             percent(time.effect.ratio.unwrap_or(1.0))
         ),
         (None, Some(finding)) => {
             let cycle = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
-            format!("{} per cycle{cycle}", signed(finding.effect.delta))
+            format!(
+                "{} in all its calls of a cycle{cycle}",
+                signed(finding.effect.delta)
+            )
         }
         (None, None) => cycle(report).unwrap_or_default(),
     }
@@ -169,138 +194,6 @@ fn all_changed<'r>(
     report.findings.iter().filter(move |f| {
         f.verdict == Statement::Changed && wanted.contains(&f.change) && classes.contains(&f.class)
     })
-}
-
-/// The ranks on which a kernel changed in the direction of the verdict; `None` unless there are several.
-fn ranks(report: &Report, name: &str) -> Option<String> {
-    let better = report.verdict.direction == "better";
-    let mut roles: Vec<usize> = report
-        .findings
-        .iter()
-        .filter(|f| f.name == name && f.verdict == Statement::Changed)
-        .filter(|f| (f.effect.delta < 0.0) == better)
-        .filter_map(|f| f.role)
-        .collect();
-    roles.sort_unstable();
-    roles.dedup();
-    if roles.len() < 2 {
-        return None;
-    }
-    if roles.len() == report.roles.len() {
-        return Some(format!("all {} ranks", roles.len()));
-    }
-    let named = |role: &usize| report.roles.get(*role).map(|role| role.device(1));
-    let shown: Vec<String> = roles.iter().filter_map(named).take(4).collect();
-    let rest = roles.len() - shown.len();
-    let more = if rest > 0 {
-        format!(" and {rest} more ranks")
-    } else {
-        String::new()
-    };
-    Some(format!("{}{more}", shown.join(", ")))
-}
-
-fn kernel(report: &Report) -> String {
-    let word = |name: &str| {
-        if is_attention(name) {
-            "Attention kernel"
-        } else if is_matrix(name) {
-            "GEMM kernel"
-        } else {
-            "Kernel"
-        }
-    };
-    let finding = changed(report, &["kernel"]);
-    if let Some(row) = of(report, "kernel_top_us_per_call") {
-        let (place, name) = row.device.split_once(": ").unwrap_or(("", &row.device));
-        let ratio = row.candidate / row.baseline;
-        let same = finding.filter(|f| f.name == name);
-        let on = match ranks(report, name) {
-            Some(ranks) if !place.starts_with("all ") => format!(" on {ranks}"),
-            _ if place.is_empty() => String::new(),
-            _ => format!(" on {place}"),
-        };
-        return format!(
-            "{} {}{on} {:.1} % {} per call ({}), {}{}",
-            word(name),
-            label(name),
-            (ratio - 1.0).abs() * 100.0,
-            if ratio >= 1.0 { "slower" } else { "faster" },
-            from_to(row.baseline, row.candidate),
-            added(report, same),
-            lengths_unknown(report, name)
-        );
-    }
-    match finding {
-        Some(f) => {
-            let what = match f.change {
-                Change::New => "is new",
-                Change::Gone => "is gone",
-                _ => "changed",
-            };
-            format!(
-                "{} {} {what}, {}",
-                word(&f.name),
-                label(&f.name),
-                added(report, Some(f))
-            )
-        }
-        None => format!("Kernels changed, {}", added(report, None)),
-    }
-}
-
-/// Attention takes longer with longer sequences, too: what is said where steps do not tell how long they are.
-fn lengths_unknown(report: &Report, name: &str) -> &'static str {
-    let is_length = |row: &Evidence| {
-        let metric = row.metric.as_str();
-        metric.starts_with("step_") && (metric.contains("context") || metric.contains("prompt"))
-            || ["num_tokens", "avg_input_length", "compute_avg_input_length"].contains(&metric)
-    };
-    match is_attention(name) && !report.counters.iter().any(is_length) {
-        true => "; or longer sequences: lengths were not recorded",
-        false => "",
-    }
-}
-
-fn straggler(report: &Report) -> String {
-    let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
-    let better = report.verdict.direction == "better";
-    // Less than what its signatures ask for is no reason to be late.
-    let skew = of(report, "rank_skew_pct").filter(|row| row.effect.abs() >= 2.5);
-    let host = of(report, "rank_host_skew_pct").filter(|row| row.effect.abs() > 0.0);
-    if let Some(row) = skew {
-        let by = (row.candidate - row.baseline).abs();
-        let how = if better {
-            "more slowly no longer: it was"
-        } else {
-            "more slowly:"
-        };
-        return format!(
-            "{} runs its kernels {how} {} % behind the other ranks{tail}",
-            row.device,
-            short(by)
-        );
-    }
-    if let Some(row) = of(report, "rank_late_us") {
-        let (how, more) = if better {
-            ("no longer comes late to collectives", "less")
-        } else {
-            ("comes late to collectives", "longer")
-        };
-        return format!(
-            "{} {how}: the other ranks wait {} {more} per cycle{tail}",
-            row.device,
-            time((row.candidate - row.baseline).abs())
-        );
-    }
-    if let Some(row) = host {
-        return format!(
-            "{}: its threads compute {} % more than the other ranks'{tail}",
-            row.device,
-            short(row.effect.abs())
-        );
-    }
-    format!("One rank is late and the others wait for it{tail}")
 }
 
 fn workload(report: &Report) -> String {
@@ -334,106 +227,6 @@ fn workload(report: &Report) -> String {
         );
     }
     format!("The work of a step changed: {}{tail}", steps.join(", "))
-}
-
-/// Returns `true` if the mean differs by more than the typical cycle does, and in percent by more than what counts as the same.
-fn of_few_cycles(time: &CycleTime) -> bool {
-    const SAME: f64 = 0.03;
-    let of_mean = time.mean_us[1] / time.mean_us[0] - 1.0;
-    let typical = time.effect.ratio.unwrap_or(1.0) - 1.0;
-    of_mean.abs() > SAME && (of_mean - typical).abs() > SAME
-}
-
-/// The type of cycle whose tail changed, else the first.
-fn most_telling(report: &Report) -> Option<&CycleTime> {
-    let mut times = report.cycle_time.iter();
-    let tail = times.find(|time| time.tail.is_some());
-    tail.or_else(|| report.cycle_time.first())
-}
-
-fn nothing(report: &Report) -> String {
-    let Some(shown) = most_telling(report) else {
-        let changed = report
-            .findings
-            .iter()
-            .find(|f| f.verdict == Statement::Changed);
-        return match changed {
-            Some(f) => format!(
-                "{} changed: {} -> {} {}",
-                f.name,
-                short(f.effect.baseline),
-                short(f.effect.candidate),
-                f.unit
-            ),
-            None => "No change established".to_owned(),
-        };
-    };
-    let effect = &shown.effect;
-    if let Some(tail) = &shown.tail {
-        return format!(
-            "The longest cycles are {}: {}; the typical {} {}",
-            if tail.longer { "longer" } else { "shorter" },
-            tail.said(),
-            kind(shown),
-            from_to(effect.baseline, effect.candidate)
-        );
-    }
-    let relative = |us: f64| format!("{:+.1}", us / effect.baseline * 100.0);
-    let within = effect.interval.map_or(String::new(), |[low, high]| {
-        format!(", difference {} to {} %", relative(low), relative(high))
-    });
-    match shown.verdict {
-        Statement::Insufficient => format!(
-            "Too few cycles to say anything: {} and {}; record at least 20 a side",
-            effect.n[0], effect.n[1]
-        ),
-        Statement::Equivalent => format!(
-            "No change: {} time {}{within}",
-            kind(shown),
-            from_to(effect.baseline, effect.candidate)
-        ),
-        _ if of_few_cycles(shown) => {
-            let [before, after] = shown.mean_us;
-            format!(
-                "Mean {} time {} ({}) by a few long cycles, which is not established: the others take {}{within}",
-                kind(shown),
-                from_to(before, after),
-                percent(after / before),
-                from_to(effect.baseline, effect.candidate)
-            )
-        }
-        _ => {
-            let n = effect.n[0].min(effect.n[1]) as u64;
-            let more = shown
-                .cycles_needed_for_2pct
-                .map(|needed| needed.saturating_sub(n))
-                .filter(|more| *more > 0)
-                .map_or(String::new(), |more| {
-                    format!("; {more} more cycles a side would show 2 %")
-                });
-            format!(
-                "No change established: {} time {}{within}{more}",
-                kind(shown),
-                from_to(effect.baseline, effect.candidate)
-            )
-        }
-    }
-}
-
-/// The GPUs whose kernels changed about as much as those of the one that changed most.
-fn slow_gpus(report: &Report, most: &Evidence) -> String {
-    let all = || {
-        report
-            .counters
-            .iter()
-            .filter(|row| row.metric == most.metric)
-    };
-    let like = |row: &&Evidence| row.effect.abs() >= 0.5 * most.effect.abs();
-    match (all().filter(like).count(), all().count()) {
-        (like, all) if like > 1 && like == all => format!("all {all} GPUs"),
-        (like, _) if like > 1 => format!("{} and {} more GPUs", most.device, like - 1),
-        _ => most.device.clone(),
-    }
 }
 
 /// Another declared change that is a good part of what a cycle takes longer and is not of the kind of the verdict.
@@ -471,15 +264,11 @@ fn also(report: &Report) -> Option<String> {
 
 fn sentence(report: &Report) -> String {
     let verdict = &report.verdict;
-    let stopped = report.comparability.status == Status::NotComparable;
-    if stopped && !report.comparability.forced {
-        let reasons = report
-            .comparability
-            .reasons
-            .iter()
-            .filter(|reason| reason.stops);
-        let reasons: Vec<&str> = reasons.map(|reason| reason.text.as_str()).collect();
-        return format!("Not comparable: {}", reasons.join("; "));
+    if let Some(why) = report
+        .not_comparable()
+        .filter(|_| !report.comparability.forced)
+    {
+        return format!("Not comparable: {why}");
     }
     if report.identical {
         return "Identical input: both sides hold the same cycles and functions".to_owned();
@@ -514,6 +303,9 @@ fn sentence(report: &Report) -> String {
             paused.map_or_else(String::new, |pauses| pauses.said())
         }
         "host_code" => host(report, better, &tail()),
+        "memory_pressure" if allocates(report).is_some() => {
+            format!("{}{}", allocates(report).unwrap_or_default(), tail())
+        }
         "waiting_for_input" => input(report, better),
         "none" => nothing(report),
         "unknown"
@@ -551,12 +343,10 @@ fn sentence(report: &Report) -> String {
                 let words = if better { better_words } else { worse };
                 let row = verdict.evidence.first().map_or(String::new(), |row| {
                     format!(
-                        " ({} on {} {} -> {} {})",
-                        row.metric,
+                        " ({} on {} {})",
+                        quantity(&row.metric),
                         row.device,
-                        short(row.baseline),
-                        short(row.candidate),
-                        row.unit
+                        amounts(row)
                     )
                 });
                 format!("{words}{row}{}", tail())
@@ -567,6 +357,22 @@ fn sentence(report: &Report) -> String {
 }
 
 impl Report {
+    /// Returns why the sides may not be compared, if so. Cuts that differ are told only where nothing else does: other models and
+    /// hardware have other cuts.
+    #[must_use]
+    pub fn not_comparable(&self) -> Option<String> {
+        const CUTS: [&str; 2] = ["anchor", "cycle_type"];
+        if self.comparability.status != Status::NotComparable {
+            return None;
+        }
+        let stops = || self.comparability.reasons.iter().filter(|r| r.stops);
+        let is_cut = |code: &str| CUTS.contains(&code);
+        let only_cuts = stops().all(|r| is_cut(r.code));
+        let shown = stops().filter(|r| only_cuts || !is_cut(r.code));
+        let reasons: Vec<&str> = shown.map(|r| r.text.as_str()).collect();
+        Some(reasons.join("; "))
+    }
+
     /// Returns `true` if all code of the host is slower alike, so that no function is to blame.
     #[must_use]
     pub fn is_whole_host(&self) -> bool {
@@ -580,10 +386,13 @@ pub(crate) fn doubt(report: &Report) -> Option<String> {
     if let Some(capture) = reasons.find(|reason| reason.code == "capture") {
         return Some(capture.text.clone());
     }
-    let row = of(report, "kernel_top_us_per_call")?;
-    let (_, name) = row.device.split_once(": ")?;
-    let is_open = report.verdict.cause == "gpu_kernel" && !lengths_unknown(report, name).is_empty();
-    is_open.then(|| {
+    if nothing_recorded(report) {
+        return Some(
+            "nothing was recorded on the host in the time that a cycle takes longer: code, a lock, or requests that do not come"
+                .to_owned(),
+        );
+    }
+    may_be_lengths(report).then(|| {
         "longer sequences make attention slower too, and how long they were was not recorded"
             .to_owned()
     })
@@ -608,7 +417,11 @@ pub(crate) fn of_report(report: &Report) -> String {
         .as_ref()
         .filter(|_| of(report, "phase_share_pct").is_none())
     {
-        text += &format!("; the mix of steps changed too: {}", mix.said());
+        let how = match mix.established {
+            true => "changed too",
+            false => "differs, which may be chance, and its steps are compared with none",
+        };
+        text += &format!("; the mix of steps {how}: {}", mix.said());
     }
     let mut letters = text.chars();
     match letters.next() {

@@ -9,7 +9,7 @@ use trace_model::kernel::display_names;
 use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
 use crate::headline::called;
-use crate::report_text::short;
+use crate::report_text::{short, times};
 use crate::summary::rated;
 
 /// What a gate says.
@@ -52,8 +52,8 @@ pub(crate) fn word(change: Change, verdict: Statement) -> &'static str {
 pub(crate) fn word_of(finding: &Finding) -> String {
     let plain = word(finding.change, finding.verdict);
     match called(finding) {
-        Some(times) if matches!(finding.change, Change::Slower | Change::Faster) => {
-            format!("{} times as many calls of", short(times))
+        Some(ratio) if matches!(finding.change, Change::Slower | Change::Faster) => {
+            format!("{} times as many calls of", times(ratio))
         }
         _ => plain.to_owned(),
     }
@@ -318,7 +318,10 @@ impl Report {
             .any(|case| case.declared && bad(case.change) && case.bound_pct >= min_effect_pct)
         {
             Gate::Worse
-        } else if cases.is_empty() || cases.iter().any(|case| case.decisive && case.open) {
+        } else if cases.is_empty()
+            || self.mix.as_ref().is_some_and(|mix| !mix.established)
+            || cases.iter().any(|case| case.decisive && case.open)
+        {
             Gate::Open
         } else {
             Gate::Pass

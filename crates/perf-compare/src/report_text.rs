@@ -18,14 +18,47 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
+/// A count or how many times as much, without decimals that say nothing: `4`, `2.366`.
+pub(crate) fn times(ratio: f64) -> String {
+    match (ratio - ratio.round()).abs() <= 5e-4 * ratio {
+        true if ratio < 1e4 => format!("{:.0}", ratio.round()),
+        _ => short(ratio),
+    }
+}
+
+/// A quantity in words.
+pub(crate) fn quantity(metric: &str) -> String {
+    let words = match metric {
+        "copy_to_device_us_per_call" => "time of a copy to the GPU",
+        "copy_to_host_us_per_call" => "time of a copy from the GPU",
+        "copy_on_device_us_per_call" => "time of a copy on the GPU",
+        "run_queue_pct" => "waiting for a processor",
+        "run_queue_us_per_call" => "time of a wait for a processor",
+        "disk_us_per_call" => "time of a read or write",
+        "memory_call_us_per_call" => "time of a memory call",
+        "memory_call_pct" => "memory calls",
+        "collective_transfer_us_per_call" => "time of a transfer",
+        "collective_us" => "collectives",
+        "collective_pct" => "collectives",
+        "kernel_time_index" => "time of the kernels",
+        "kernel_time_beyond_clock_pct" => "time of the kernels beyond what the clock explains",
+        _ => return metric.replace('_', " "),
+    };
+    words.to_owned()
+}
+
+/// Columns that a name takes at most in a sentence.
+const NAME: usize = 60;
+
 /// A function's name without what a reader does not need first: return type, template arguments, parameters. Names that are
-/// nothing but these stay as they are.
+/// nothing but these stay as they are. The middle of what is still long is left out.
 pub(crate) fn label(name: &str) -> String {
     let plain = name.trim();
     let is_host = plain.starts_with(['(', '<']) || plain.contains(".py");
     let short = display_names([plain].into_iter().filter(|_| !is_host));
     let shown = short.get(plain).filter(|short| short.len() >= 4);
-    report::text::printable(shown.map_or(plain, String::as_str)).into_owned()
+    let text = report::text::printable(shown.map_or(plain, String::as_str));
+    report::text::shorten(&text, NAME).into_owned()
 }
 
 /// Microseconds in a readable unit, four digits.
@@ -41,7 +74,7 @@ pub(crate) fn time(us: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{label, short, time};
+    use super::{label, quantity, short, time, times};
 
     #[test]
     fn names_and_times() {
@@ -62,6 +95,21 @@ mod tests {
             [0.5, 12.0, 9_800.0].map(time),
             ["500.0 ns", "12.00 us", "9.800 ms"]
         );
+    }
+
+    #[test]
+    fn ratios_and_quantities() {
+        assert_eq!(
+            [4.0, 2.366, 55.0, 141.333].map(times),
+            ["4", "2.366", "55", "141.3"]
+        );
+        assert_eq!(quantity("gpu_sm_frequency"), "gpu sm frequency");
+        assert_eq!(
+            quantity("copy_to_device_us_per_call"),
+            "time of a copy to the GPU"
+        );
+        let long = format!("bmm_{}_sm100f", "Bfloat16_".repeat(20));
+        assert!(label(&long).chars().count() <= 60 && label(&long).ends_with("sm100f"));
     }
 
     #[test]

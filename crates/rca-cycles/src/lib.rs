@@ -90,7 +90,7 @@ pub const ARG_KEYS: &[&str] = &[
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analyse, spans};
 pub use bottleneck::{Bottleneck, Stalls, Verdict, bottlenecks};
 pub use cut::Partial;
-pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew};
+pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew, Wait};
 pub use origin::{Origin, Origins};
 pub use outlier::Interference;
 pub use phase::{Phase, Workload, family, phase_in_name};

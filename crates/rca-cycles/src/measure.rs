@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use trace_model::interval::{Interval, IntervalSet};
 use trace_model::kernel::KernelClass;
-use trace_model::{SliceId, StrId, TimeRange, Timestamp};
+use trace_model::{Slice, SliceId, StrId, TimeRange, Timestamp, Waiting};
 
 use crate::cut::Cuts;
 use crate::num::median;
@@ -121,12 +121,35 @@ pub struct Function {
     pub kind: Kind,
     /// What a kernel computes, by what launched it (where launches differ, of most of its time); none otherwise.
     pub class: Option<KernelClass>,
+    /// What a function of the host that only waits for something else than the device waits for; calls of one name that wait
+    /// for different things are functions of their own.
+    pub waits: Option<Wait>,
     /// Which process.
     pub process: u32,
     /// Device of its work, -1 of the host.
     pub device: i64,
     /// By cycle, in order: what it cost there.
     pub cells: Vec<Cell>,
+}
+
+/// What the host waits for, other than the device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Requests from outside: it waits inside a function that takes them.
+    Requests,
+    /// A lock, another thread or process, a timer.
+    Other,
+}
+
+impl Wait {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Other => "blocked",
+        }
+    }
 }
 
 /// A function in one cycle.
@@ -152,12 +175,13 @@ pub struct Cell {
 }
 
 pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
-    type Key = (StrId, Kind, u32, i64);
+    type Key = (StrId, Kind, u32, i64, Option<Wait>);
     type Event = (SliceId, (i64, i64));
+    type Amounts = (u32, i64, i64, i64);
     let mut index: FxHashMap<Key, usize> = FxHashMap::default();
     let mut list: Vec<(Key, Vec<Cell>)> = Vec::new();
     let mut add =
-        |key: Key, cycle: u32, (slice, at_ns): Event, (own, total, bytes): (i64, i64, i64)| {
+        |key: Key, cycle: u32, (slice, at_ns): Event, (calls, own, total, bytes): Amounts| {
             let at = *index.entry(key).or_insert_with(|| {
                 list.push((key, Vec::new()));
                 list.len() - 1
@@ -187,13 +211,14 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
             let cell = &mut cells[place];
             cell.self_ns += own;
             cell.total_ns += total;
-            cell.calls += 1;
+            cell.calls += calls;
             cell.bytes = cell.bytes.saturating_add(bytes);
             if own > cell.longest_ns {
                 (cell.longest, cell.longest_ns, cell.longest_at) = (slice, own, at_ns);
             }
         };
     let over = Spanning::new(timeline, cuts);
+    let mut waiting = HostWaits::default();
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         let counts = kind.is_code()
@@ -205,16 +230,22 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
             continue;
         };
         let process = timeline.process(slice);
+        let waits = waiting.of(timeline, slice, name, kind);
+        let key = (name, kind, process, -1, waits);
         if let Some(parts) = over.of.get(&slice.id()) {
-            for part in parts.values().filter(|part| part.own_ns > 0) {
-                let total = part.at.1 - part.at.0;
-                let event = (slice.id(), part.at);
-                add(
-                    (name, kind, process, -1),
-                    part.cycle,
-                    event,
-                    (part.own_ns, total, 0),
-                );
+            // A call that reaches over several cycles is called once, in the first of them that sees its begin.
+            for part in parts.values() {
+                let calls = u32::from(part.at.0 == slice.ts().nanos());
+                if part.own_ns > 0 || calls > 0 {
+                    let total = part.at.1 - part.at.0;
+                    let event = (slice.id(), part.at);
+                    add(
+                        key,
+                        part.cycle,
+                        event,
+                        (calls, part.own_ns.max(0), total, 0),
+                    );
+                }
             }
             continue;
         }
@@ -230,14 +261,14 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         let recursive = slice.ancestors().take(8).any(|a| a.name_id() == Some(name));
         let total = if recursive { 0 } else { total };
         let event = (slice.id(), (slice.ts().nanos(), slice.end().nanos()));
-        add((name, kind, process, -1), cycle, event, (own, total, 0));
+        add(key, cycle, event, (1, own, total, 0));
     }
     let mut classes: FxHashMap<Key, BTreeMap<KernelClass, i64>> = FxHashMap::default();
     for work in &timeline.work {
         let at = work.launch.map_or(work.ts, |l| l.1);
         if let Some(cycle) = cuts.at(work.process, at) {
             let dur = work.end - work.ts;
-            let key = (work.name, work.kind, work.process, work.device);
+            let key = (work.name, work.kind, work.process, work.device, None);
             if let Some(class) = work.class {
                 *classes.entry(key).or_default().entry(class).or_default() += dur;
             }
@@ -245,23 +276,62 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
                 key,
                 cycle,
                 (work.slice, (work.ts, work.end)),
-                (dur, dur, work.bytes),
+                (1, dur, dur, work.bytes),
             );
         }
     }
     list.into_iter()
-        .map(|(key @ (name, kind, process, device), cells)| Function {
-            name: timeline.trace.text(name).to_owned(),
-            kind,
-            class: classes
-                .get(&key)
-                .and_then(|times| times.iter().max_by_key(|(_, ns)| **ns))
-                .map(|(class, _)| *class),
-            process,
-            device,
-            cells,
-        })
+        .map(
+            |(key @ (name, kind, process, device, waits), cells)| Function {
+                name: timeline.trace.text(name).to_owned(),
+                kind,
+                class: classes
+                    .get(&key)
+                    .and_then(|times| times.iter().max_by_key(|(_, ns)| **ns))
+                    .map(|(class, _)| *class),
+                waits,
+                process,
+                device,
+                cells,
+            },
+        )
         .collect()
+}
+
+/// What the slices of the host wait for, by name and by what they are inside.
+#[derive(Default)]
+struct HostWaits {
+    /// By name: whether it waits in its own time for something else than the device, and whether it takes requests.
+    names: FxHashMap<StrId, (bool, bool)>,
+}
+
+impl HostWaits {
+    fn name(&mut self, timeline: &Timeline<'_>, name: StrId) -> (bool, bool) {
+        *self.names.entry(name).or_insert_with(|| {
+            let text = timeline.trace.text(name);
+            let waits = Waiting::of_own_time(text).is_some_and(waits::elsewhere);
+            (waits, waits::takes_requests(text))
+        })
+    }
+
+    fn of(
+        &mut self,
+        timeline: &Timeline<'_>,
+        slice: Slice<'_>,
+        name: StrId,
+        kind: Kind,
+    ) -> Option<Wait> {
+        let (waits, takes) = self.name(timeline, name);
+        if !waits || !kind.is_code() || kind == Kind::Sync {
+            return None;
+        }
+        let mut around = slice.ancestors().filter_map(Slice::name_id);
+        let is_for_requests = takes || around.any(|outer| self.name(timeline, outer).1);
+        Some(match is_for_requests {
+            true => Wait::Requests,
+            false => Wait::Other,
+        })
+    }
 }
 
 /// Intervals of one process by what happens in them.

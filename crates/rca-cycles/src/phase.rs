@@ -54,7 +54,7 @@ pub struct Workload {
 }
 
 /// A phase and how sure it is: 1 stated by the engine, 0.9 by the name of a function, 0.7 by that
-/// of a kernel, 0.5 by the amount of computing or by duration alone, 0 unknown.
+/// of a kernel, 0.5 by the amount and kind of computing alone, 0 unknown.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Verdict {
     pub(crate) phase: Phase,
@@ -278,7 +278,7 @@ pub(crate) fn phases(
         })
         .collect();
     if verdicts.iter().all(|v| v.phase == Phase::Unknown) {
-        by_duration(timeline, cuts, &mut verdicts);
+        by_work(timeline, cuts, &mut verdicts);
     }
     verdicts
 }
@@ -306,46 +306,92 @@ fn gap(values: &[f64], least: f64) -> Option<f64> {
         .map(|g| g.1)
 }
 
-/// Cycles that compute far more than the others; where no device computes, that last far longer.
+/// What a cycle computes: time on devices, and time and calls of each kernel.
+#[derive(Clone, Default)]
+struct Computed {
+    time: f64,
+    kernels: FxHashMap<StrId, (f64, f64)>,
+}
+
+impl Computed {
+    /// Part of the time in kernels that are called more or less often than `usual` has them, or not at all there.
+    fn other_work(&self, usual: &FxHashMap<StrId, f64>) -> f64 {
+        let is_other = |(name, (_, calls)): &(&StrId, &(f64, f64))| {
+            let before = usual.get(*name).copied().unwrap_or(0.0);
+            !(1.0 / SAME_CALLS..=SAME_CALLS).contains(&(*calls / before))
+        };
+        let other = self.kernels.iter().filter(is_other);
+        other.map(|(_, (time, _))| time).sum::<f64>() / self.time
+    }
+}
+
+/// Calls of a kernel that differ by no more than this factor are equally many.
+const SAME_CALLS: f64 = 1.1;
+
+/// Cycles that compute far more than the others, and other things: prompts.
 ///
-/// Computing tells a prompt from a pause, and it does not change with what the host does between kernels.
-fn by_duration(timeline: &Timeline<'_>, cuts: &Cuts, verdicts: &mut [Verdict]) {
-    /// A cycle may last twice as long for many reasons.
-    const LONGER: f64 = 3.0;
+/// How long a cycle computes does not tell a prompt from a slow step. Those that call the same kernels equally often are steps
+/// like the others, however long they take; if all do, nothing tells what any cycle is for.
+fn by_work(timeline: &Timeline<'_>, cuts: &Cuts, verdicts: &mut [Verdict]) {
     const MORE_WORK: f64 = 1.8;
-    let mut work = vec![0.0; cuts.cycles().len()];
+    /// Part of the time in other kernels, or in other numbers of them, from which on the work is another.
+    const OTHER: f64 = 0.05;
+    let mut computed = vec![Computed::default(); cuts.cycles().len()];
     for w in timeline.work.iter().filter(|w| w.kind == Kind::Compute) {
         let at = w.launch.map_or(w.ts, |l| l.1);
-        if let Some(sum) = cuts
+        if let Some(own) = cuts
             .at(w.process, at)
-            .and_then(|cycle| work.get_mut(cycle as usize))
+            .and_then(|cycle| computed.get_mut(cycle as usize))
         {
-            *sum += span(w.end - w.ts);
+            let time = span(w.end - w.ts);
+            own.time += time;
+            let kernel = own.kernels.entry(w.name).or_default();
+            (kernel.0, kernel.1) = (kernel.0 + time, kernel.1 + 1.0);
         }
     }
-    let whole = |values: &[f64]| -> Vec<f64> {
-        let each = cuts.cycles().iter().zip(values);
+    let whole: Vec<&Computed> = {
+        let each = cuts.cycles().iter().zip(&computed);
         each.filter(|(w, _)| w.partial.is_none())
-            .map(|(_, v)| *v)
+            .map(|(_, own)| own)
             .collect()
     };
-    let (values, least) = if median(&whole(&work)) > 0.0 {
-        (work, MORE_WORK)
-    } else {
-        let lengths = cuts.cycles().iter().map(|w| span(w.end - w.start));
-        (lengths.collect(), LONGER)
-    };
-    let Some(long) = gap(&whole(&values), least) else {
+    let times: Vec<f64> = whole.iter().map(|own| own.time).collect();
+    let Some(long) = gap(&times, MORE_WORK) else {
         return;
     };
-    for (verdict, value) in verdicts.iter_mut().zip(&values) {
-        verdict.phase = if *value >= long {
+    let usual = usual_calls(whole.into_iter().filter(|own| own.time < long));
+    let is_prompt: Vec<bool> = computed
+        .iter()
+        .map(|own| own.time >= long && own.other_work(&usual) >= OTHER)
+        .collect();
+    if !is_prompt.contains(&true) {
+        return;
+    }
+    for (verdict, is_prompt) in verdicts.iter_mut().zip(is_prompt) {
+        verdict.phase = if is_prompt {
             Phase::Prefill
         } else {
             Phase::Decode
         };
         verdict.confidence = 0.5;
     }
+}
+
+/// The median calls of each kernel in these cycles.
+fn usual_calls<'c>(cycles: impl Iterator<Item = &'c Computed>) -> FxHashMap<StrId, f64> {
+    let mut calls: FxHashMap<StrId, Vec<f64>> = FxHashMap::default();
+    let mut count = 0;
+    for own in cycles {
+        count += 1;
+        for (name, (_, n)) in &own.kernels {
+            calls.entry(*name).or_default().push(*n);
+        }
+    }
+    let each = calls.into_iter().map(|(name, mut list)| {
+        list.resize(count, 0.0);
+        (name, median(&list))
+    });
+    each.collect()
 }
 
 #[cfg(test)]

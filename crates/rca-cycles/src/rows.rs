@@ -1,12 +1,12 @@
 //! The default analysis in the reference's tables, so that what reads those reads these.
 
 use trace_model::Trace;
-use trace_model::kernel::{Activity, Vocabulary};
+use trace_model::kernel::{Activity, KernelClass, Vocabulary};
 
 use crate::analysis::{Analysis, CounterSeries};
 use crate::compat::metrics::FuncType;
 use crate::compat::{CounterRow, CycleEvent, CycleRow, PerfRow, Report, text};
-use crate::measure::{Cell, Function};
+use crate::measure::{Cell, Function, Wait};
 use crate::num::{mean_std, micros, span};
 use crate::phase::{Phase, label};
 use crate::timeline::Kind;
@@ -194,7 +194,10 @@ fn func_type(function: &Function) -> (&'static str, Option<FuncType>) {
         Kind::SyscallMemory => FuncType::SyscallMem,
         Kind::Disk => FuncType::Disk,
         Kind::Sync => FuncType::CpuSync,
-        other => return (other.name(), None),
+        other => {
+            let name = function.waits.map_or(other.name(), Wait::name);
+            return (name, None);
+        }
     };
     (known.name(), Some(known))
 }
@@ -299,6 +302,7 @@ fn row(
         instances: cell.calls as usize,
         simple_name: simple.to_owned(),
         copy_bytes: (cell.bytes > 0).then_some(cell.bytes),
+        kernel_class: function.class.map_or("", KernelClass::name),
     }
 }
 

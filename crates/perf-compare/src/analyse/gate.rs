@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::panel::Pairing;
 use crate::document::{Comparability, Reason, Status};
+use crate::report_text::label;
 use crate::side::{CAPTURE_SETTINGS, Capture, Class, Recording, Side, shape, template, unit_to_us};
 use crate::stats::median;
 
@@ -66,8 +67,12 @@ fn vendor(captures: &[&Capture]) -> Option<&'static str> {
 /// side only. What a side does not state is no reason.
 fn stated(a: &Side, b: &Side, reasons: &mut Vec<Reason>) {
     let both = |of: &dyn Fn(&Recording) -> BTreeSet<String>| {
-        let [a, b] = [a, b].map(|side| side.recordings.iter().flat_map(of).collect());
-        let (a, b): (BTreeSet<String>, BTreeSet<String>) = (a, b);
+        // A device without a name may be any.
+        let known = |side: &Side| -> BTreeSet<String> {
+            let all = side.recordings.iter().flat_map(of);
+            all.filter(|name| !name.trim().is_empty()).collect()
+        };
+        let (a, b) = (known(a), known(b));
         let shown = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(" and ");
         (a != b && !a.is_empty() && !b.is_empty()).then(|| (shown(&a), shown(&b)))
     };
@@ -322,11 +327,15 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
             "anchor",
             far || shapes[0].is_disjoint(&shapes[1]),
             format!(
-                "cycles are cut at {} (median {:.1} ms) in the baseline and at {} (median {:.1} ms) in the candidate",
+                "cycles are cut at {} (median {:.1} ms) in the baseline and at {} (median {:.1} ms) in the candidate{}",
                 shown(0),
                 middles[0] / 1000.0,
                 shown(1),
-                middles[1] / 1000.0
+                middles[1] / 1000.0,
+                common_call(pairing).map_or(String::new(), |name| format!(
+                    "; both call {} at a like pace: cut both there (cycle-rca --marker {name:?})",
+                    label(name)
+                ))
             ),
         ));
     } else if far {
@@ -410,6 +419,41 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
         ));
     }
     units(pairing, kind, reasons);
+}
+
+/// The host function with most time that both sides call at a like pace, a few times at least and not many times a cycle:
+/// cycles could be cut there.
+fn common_call<'s>(pairing: &Pairing<'s>) -> Option<&'s str> {
+    const PACE: f64 = 1.5;
+    let of = |captures: &Vec<&'s Capture>| {
+        let mut all: BTreeMap<&'s str, (f64, f64)> = BTreeMap::new();
+        let cycles = captures.iter().flat_map(|c| &c.cycles);
+        let span: f64 = cycles.map(|cycle| cycle.dur_us).sum();
+        for f in captures.iter().flat_map(|c| &c.functions) {
+            if f.class.on_device() || matches!(f.class, Class::OnCpu | Class::RunQueue) {
+                continue;
+            }
+            let sum = |values: &[f64]| values.iter().filter(|v| !v.is_nan()).sum::<f64>();
+            let own = all.entry(f.name.as_str()).or_default();
+            (own.0, own.1) = (own.0 + sum(&f.calls), own.1 + sum(&f.dur_us));
+        }
+        (all, span)
+    };
+    let [(one, span), (two, other_span)] = pairing.sides.each_ref().map(of);
+    let cycles = pairing.sides.each_ref().map(|side| {
+        let all = side.iter().map(|c| c.cycles.len()).max();
+        all.unwrap_or(0) as f64
+    });
+    let fewest = cycles[0].min(cycles[1]);
+    let both = one.into_iter().filter_map(|(name, (calls, time))| {
+        let (other_calls, _) = *two.get(name)?;
+        let pace = (other_calls / other_span) / (calls / span);
+        let few = |n: f64| n >= FEWEST as f64 && n <= PACE * fewest;
+        ((1.0 / PACE..=PACE).contains(&pace) && few(calls) && few(other_calls))
+            .then_some((name, time))
+    });
+    both.max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(name, _)| name)
 }
 
 /// One metric name may hold percent of a capacity or a raw value times 100.

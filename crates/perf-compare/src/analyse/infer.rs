@@ -15,6 +15,8 @@ use crate::stats::{
 
 /// Runs below which nothing can be declared.
 const FEWEST_RUNS: usize = 4;
+/// Effective cycles of a side below which intervals are known to be too narrow.
+const FEW_EFFECTIVE: f64 = 5.0;
 /// Power that sample sizes are given for.
 const POWER: f64 = 0.9;
 
@@ -329,6 +331,14 @@ fn cycle_time(
             ));
         }
     }
+    let effective = total.n.map(|n| total.dependence.effective(n));
+    let least = effective[0].min(effective[1]);
+    if !panel.by_run && least < FEW_EFFECTIVE && total.n.iter().all(|n| *n >= FEWEST) {
+        notes.push(format!(
+            "neighbouring cycles are so alike that those of a side count as about {} independent ones: in simulations of such cycles the 95 % interval of the cycle time holds in 88 to 92 % of recordings; record longer, or several runs of each side",
+            short(least)
+        ));
+    }
     let (detectable_pct, cycles_needed_for_2pct) = sample_size(total, limit, cycle);
     CycleTime {
         cycle_type: panel.cycle_type.clone(),
@@ -367,13 +377,14 @@ fn speaks_otherwise(total: &Compared, verdict: Statement, limit: f64, margin: f6
 /// Detectable change at this size, and the size for 2 %: a change is declared when its interval clears the practical
 /// limit, so the distance to that limit is what has to be resolved.
 fn sample_size(total: &Compared, limit: f64, cycle: f64) -> (Option<f64>, Option<u64>) {
-    let variance =
-        (total.std[0].powi(2) + total.std[1].powi(2)) / 2.0 * total.dependence.inflation();
+    let fewest = total.n[0].min(total.n[1]);
+    let variance = (total.std[0].powi(2) + total.std[1].powi(2)) / 2.0
+        * total.dependence.inflation_from(fewest);
     if !variance.is_finite() || cycle <= 0.0 {
         return (None, None);
     }
     let z = normal_quantile(0.975) + normal_quantile(POWER);
-    let n = total.n[0].min(total.n[1]) as f64;
+    let n = fewest as f64;
     let detectable = limit + z * (2.0 * variance / n).sqrt();
     let room = 0.02 * cycle - limit;
     let needed = (room > 0.0).then(|| {

@@ -44,7 +44,7 @@ fn steps<'s>(side: &'s Side, untyped: &'s str) -> Vec<(&'s str, f64)> {
 }
 
 /// Returns the phase whose share of the steps changed most, if a side has several phases and their shares changed by more than
-/// chance and by enough to be noticed in the mean step.
+/// chance, or one side lacks it, and by enough to be noticed in the mean step.
 ///
 /// The test is that of two proportions, with as many independent steps as the correlation of neighbours leaves: requests arrive
 /// in bursts.
@@ -92,15 +92,19 @@ pub(super) fn compare(baseline: &Side, candidate: &Side) -> Option<Mix> {
     let pooled = (count(0, phase) + count(1, phase)) as f64 / (of[0] + of[1]) as f64;
     let variance: f64 = of
         .iter()
-        .map(|n| pooled * (1.0 - pooled) / dependence.effective(*n))
+        .map(|n| pooled * (1.0 - pooled) / dependence.independent(*n))
         .sum();
     let p = (2.0 * normal_sf(moved(phase) / variance.sqrt())).min(1.0);
-    (p <= CHANCE && effect_pct.abs() >= LEAST_PCT).then(|| Mix {
+    // Steps of a phase that only one side has are compared with none: what they cost is said even where chance may do it.
+    let is_of_one = (0..2).any(|side| count(side, phase) == 0);
+    let established = p <= CHANCE;
+    ((established || is_of_one) && effect_pct.abs() >= LEAST_PCT).then(|| Mix {
         phase: (*phase).to_owned(),
         steps: [count(0, phase), count(1, phase)],
         of,
         mean_us,
         effect_pct,
         p,
+        established,
     })
 }

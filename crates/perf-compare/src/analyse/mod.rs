@@ -14,7 +14,9 @@ use std::collections::BTreeSet;
 
 pub(crate) use self::infer::more_is_better;
 use self::panel::{Pairing, Panel};
-use crate::document::{Evidence, Mix, Report, Role, SCHEMA_VERSION, SideInfo, Status, Verdict};
+use crate::document::{
+    Comparability, Evidence, Mix, Report, Role, SCHEMA_VERSION, SideInfo, Status, Verdict,
+};
 use crate::headline;
 use crate::side::{Capture, Side};
 use crate::stats::{Effort, Family};
@@ -217,9 +219,14 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
             &inferred,
             comparable,
             swaps,
-            mix.as_ref(),
+            mix.as_ref().filter(|mix| mix.established),
             options,
         )
+    };
+    // Sides that ran other work on other hardware have no cause.
+    let verdict = match go {
+        false if other_work(&comparability) => Verdict::undecided(),
+        _ => verdict,
     };
     let by_run = panels.iter().any(|panel| panel.by_run) || inferred.by_run;
     let mut report = Report {
@@ -252,6 +259,13 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
     }
     report.headline = headline::of_report(&report);
     report
+}
+
+/// Returns `true` if the sides differ in what ran, or where, so that no quantity of theirs may be compared.
+fn other_work(comparability: &Comparability) -> bool {
+    const OTHER: [&str; 4] = ["hardware", "engine", "functions", "devices"];
+    let mut reasons = comparability.reasons.iter();
+    reasons.any(|reason| reason.stops && OTHER.contains(&reason.code))
 }
 
 /// The cause by type of cycle: that of the type with most cycles that has one. Steps of one phase are compared with steps of

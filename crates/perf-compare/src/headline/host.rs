@@ -2,8 +2,8 @@
 
 use super::work::how;
 use super::{added, all_changed, from_to, of};
-use crate::document::{Finding, Report};
-use crate::report_text::label;
+use crate::document::{Change, Evidence, Finding, Report};
+use crate::report_text::{label, short, time};
 use crate::side::is_wait;
 
 /// Part of the host's functions that have to be slower alike for all of its code to be.
@@ -28,7 +28,10 @@ pub(super) fn host(report: &Report, better: bool, tail: &str) -> String {
             added(report, None)
         );
     }
-    let found = || all_changed(report, &["host", "on_cpu", "memory_call"]);
+    if let Some(graphs) = graphs(report, better) {
+        return format!("{graphs}, {}", added(report, None));
+    }
+    let found = || all_changed(report, &["host", "on_cpu", "memory_call", "blocked"]);
     // A function of the program says more than the time of its threads on processors, if it is a good part of the change.
     let is_part = |f: &&Finding| f.explained_pct.is_none_or(|part| part.abs() >= 25.0);
     let of_program = all_changed(report, &["host"]).find(|f| !is_wait(&f.name) && is_part(f));
@@ -38,11 +41,9 @@ pub(super) fn host(report: &Report, better: bool, tail: &str) -> String {
             _ => "",
         };
         return format!(
-            "Host function {} {}{hidden} ({}), {}",
+            "Host function {} {}{hidden}{tail}",
             label(&f.name),
-            how(f),
-            from_to(f.effect.baseline, f.effect.candidate),
-            added(report, Some(f))
+            times(f)
         );
     }
     if let Some(f) = found().next() {
@@ -52,16 +53,92 @@ pub(super) fn host(report: &Report, better: bool, tail: &str) -> String {
             "less"
         };
         return format!(
-            "The host waits {longer} in {} ({}) for work that was not recorded: record the process it waits for; {}",
+            "The host waits {longer} in {} ({} per cycle), for a lock, a thread or a process that was not recorded: record what it waits for{tail}",
             label(&f.name),
             from_to(f.effect.baseline, f.effect.candidate),
-            added(report, Some(f))
         );
     }
     if better {
         return format!("Host code takes less time{tail}");
     }
+    if let (true, Some(row)) = (nothing_recorded(report), of(report, "device_idle_us")) {
+        return format!(
+            "The GPU is idle {} longer per cycle, and nothing was recorded on the host meanwhile: no single function, so code without its Python functions, a lock, or waiting for requests; record the Python functions of the engine to tell{tail}",
+            time(row.effect.abs())
+        );
+    }
     format!("Host code takes longer, in no single function that was recorded{tail}")
+}
+
+/// Returns `true` if the host is blamed for time in which nothing of it was recorded.
+pub(super) fn nothing_recorded(report: &Report) -> bool {
+    /// Part of the change in recorded functions from which on they explain it.
+    const PART: f64 = 50.0;
+    let mut rows = report.counters.iter();
+    let part = rows.find(|row| row.metric == "host_part_pct");
+    let classes = ["host", "on_cpu", "memory_call", "blocked", "disk"];
+    report.verdict.cause == "host_code"
+        && report.verdict.direction == "worse"
+        && report.verdict.on_critical_path == Some(true)
+        && of(report, "device_idle_us").is_some()
+        && part.is_none_or(|row| row.candidate < PART)
+        && all_changed(report, &classes).next().is_none()
+}
+
+/// Calls that allocate or free memory, where nothing else shows that memory is short: which ones.
+pub(super) fn allocates(report: &Report) -> Option<String> {
+    const SHOWN: usize = 2;
+    let mut evidence = report.verdict.evidence.iter();
+    if !evidence.all(|row| row.metric.starts_with("memory_call") || row.metric == "cycle_us") {
+        return None;
+    }
+    let calls: Vec<String> = all_changed(report, &["memory_call"])
+        .take(SHOWN)
+        .map(|f| format!("{} {}", label(&f.name), times(f)))
+        .collect();
+    (!calls.is_empty()).then(|| {
+        format!(
+            "Memory is allocated or freed more, which a cache of blocks that is too small does: {}",
+            calls.join(", ")
+        )
+    })
+}
+
+/// Graphs that are launched no more, or again.
+fn graphs(report: &Report, better: bool) -> Option<String> {
+    let (graphs, launches) = (of(report, "graph_launches")?, of(report, "launch_calls")?);
+    let what = match better {
+        false => "GPU graphs are launched no longer, and each kernel is launched by itself",
+        true => "Kernels are launched as graphs and no longer one by one",
+    };
+    let counts = |row: &Evidence| format!("{} -> {}", plain(row.baseline), plain(row.candidate));
+    Some(format!(
+        "{what}: {} graph launches and {} other launch calls per cycle",
+        counts(graphs),
+        counts(launches)
+    ))
+}
+
+/// A count without decimals where it has none.
+fn plain(count: f64) -> String {
+    match (count - count.round()).abs() < 1e-6 {
+        true => format!("{count:.0}"),
+        false => short(count),
+    }
+}
+
+/// How the time of a function changed, with its times.
+fn times(f: &Finding) -> String {
+    let [before, after] = [f.effect.baseline, f.effect.candidate].map(time);
+    match f.change {
+        Change::New => format!("is new ({after} per cycle)"),
+        Change::Gone => format!("is gone ({before} per cycle before)"),
+        _ => format!(
+            "{} ({} per cycle)",
+            how(f),
+            from_to(f.effect.baseline, f.effect.candidate)
+        ),
+    }
 }
 
 /// What the engine waits for longer.

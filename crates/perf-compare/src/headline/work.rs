@@ -1,8 +1,9 @@
 //! More work in words: more calls, more copies, more bytes.
 
-use super::{added, of, ranks};
-use crate::document::{Finding, Report};
-use crate::report_text::{label, short};
+use super::kernels::ranks;
+use super::{added, of};
+use crate::document::{Change, Finding, Report};
+use crate::report_text::{label, short, times};
 
 /// Bytes with a binary prefix.
 fn bytes(value: f64) -> String {
@@ -27,7 +28,9 @@ pub(crate) fn called(finding: &Finding) -> Option<f64> {
 /// `slower`, `faster`, or how many times as often it is called.
 pub(super) fn how(finding: &Finding) -> String {
     match called(finding) {
-        Some(times) => format!("called {} times as often", short(times)),
+        _ if finding.change == Change::New => "new".to_owned(),
+        _ if finding.change == Change::Gone => "gone".to_owned(),
+        Some(ratio) => format!("called {} times as often", times(ratio)),
         None if finding.effect.delta > 0.0 => "slower".to_owned(),
         None => "faster".to_owned(),
     }
@@ -45,9 +48,9 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
         return Some(format!(
             "Kernel {}{on} is called {} times as often ({} -> {} per cycle), {}",
             label(name),
-            short(row.candidate / row.baseline),
-            short(row.baseline),
-            short(row.candidate),
+            times(row.candidate / row.baseline),
+            times(row.baseline),
+            times(row.candidate),
             added(report, None)
         ));
     }
@@ -60,17 +63,24 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
     })?;
     let mut said: Vec<String> = Vec::new();
     if let Some(row) = calls {
-        said.push(format!(
-            "{} times as many copies {direction} ({} -> {} per cycle)",
-            short(row.candidate / row.baseline),
-            short(row.baseline),
-            short(row.candidate)
-        ));
+        said.push(match row.baseline > 0.0 {
+            true => format!(
+                "{} times as many copies {direction} ({} -> {} per cycle)",
+                times(row.candidate / row.baseline),
+                times(row.baseline),
+                times(row.candidate)
+            ),
+            false => format!(
+                "New copies {direction} ({} per cycle)",
+                times(row.candidate)
+            ),
+        });
     }
     if let Some(row) = size {
-        let times = short(row.candidate / row.baseline);
+        let times = times(row.candidate / row.baseline);
         let amounts = format!("{} -> {}", bytes(row.baseline), bytes(row.candidate));
         said.push(match calls {
+            _ if row.baseline <= 0.0 => bytes(row.candidate),
             Some(_) => format!("{times} times as many bytes ({amounts})"),
             None => format!("{times} times as many bytes copied {direction} ({amounts} per cycle)"),
         });

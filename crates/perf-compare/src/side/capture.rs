@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trace_model::kernel::{KernelClass, class_of};
+
 use super::class::Class;
 use super::counters::Counters;
 use super::rank::Rank;
@@ -36,6 +38,8 @@ pub(crate) struct Function {
     pub(crate) device: String,
     pub(crate) name: String,
     pub(crate) class: Class,
+    /// What a kernel computes: as the table states it, else by its name; none of all else.
+    pub(crate) kernel: Option<KernelClass>,
     /// Microseconds; 0 where it was not seen, NaN where nothing could be seen (capture was off).
     pub(crate) dur_us: Vec<f64>,
     /// Calls, as `dur_us`; NaN throughout when the file does not say.
@@ -195,6 +199,7 @@ impl Capture {
 
         let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
         let mut functions: BTreeMap<FunctionKey, [Vec<f64>; 3]> = BTreeMap::new();
+        let mut stated: BTreeMap<&str, Name> = BTreeMap::new();
         // Weighted by the time of the function, as the recorder weights them.
         let mut coincident: BTreeMap<(String, String, i64), Vec<Coincident>> = BTreeMap::new();
         for row in rows.iter().copied() {
@@ -203,6 +208,9 @@ impl Capture {
             };
             let device = row.device.map_or("Host", text);
             let class = Class::of(row.func_type.map_or("", text), name, device);
+            if let Some(kernel) = row.kernel_class {
+                stated.entry(name).or_insert(kernel);
+            }
             let process = processes.entry(row.pid).or_default();
             if let Some(host) = row.host {
                 process.0 = text(host).to_owned();
@@ -262,11 +270,17 @@ impl Capture {
         capture.functions = functions
             .into_iter()
             .filter_map(|((pid, device, name, class), [dur_us, calls, bytes])| {
+                let kernel = (class == Class::Kernel).then(|| {
+                    let stated = stated.get(name.as_str());
+                    let stated = stated.and_then(|class| KernelClass::from_name(text(*class)));
+                    stated.unwrap_or_else(|| class_of(&name))
+                });
                 Some(Function {
                     process: *index.get(&pid)?,
                     device,
                     name,
                     class,
+                    kernel,
                     dur_us,
                     calls,
                     bytes,
@@ -287,6 +301,12 @@ impl Capture {
             .collect();
         capture.fill_gaps();
         capture
+    }
+
+    /// Returns `true` if anything was recorded in a cycle: on a device, or on the host.
+    pub(crate) fn is_on(&self, at: usize, device: bool) -> bool {
+        let mut functions = self.functions.iter();
+        functions.any(|f| f.class.on_device() == device && !f.dur_us[at].is_nan())
     }
 
     /// What was not seen is 0 where capture was on, and stays missing where it was off: a process without a single device
@@ -384,6 +404,7 @@ mod tests {
             start_us: 0.0,
             calls: 1.0,
             copy_bytes: f64::NAN,
+            kernel_class: None,
             sampled: true,
         };
         let rows = [

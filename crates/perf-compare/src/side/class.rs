@@ -23,6 +23,10 @@ pub(crate) enum Class {
     Sync,
     /// Memory system calls.
     MemoryCall,
+    /// Waiting for requests, as the recorder states it by what the call is inside.
+    Requests,
+    /// Waiting for a lock, another thread or process, or a timer, as the recorder states it.
+    Blocked,
     /// Anything else on the host: functions of the program.
     Host,
 }
@@ -60,6 +64,8 @@ impl Class {
             "disk_read_and_write" => Self::Disk,
             "cpu_sync" => Self::Sync,
             "cpu_os_syscall_mem" => Self::MemoryCall,
+            "requests" => Self::Requests,
+            "blocked" => Self::Blocked,
             _ if device.starts_with("GPU") && name.starts_with("Memcpy HtoD") => Self::CopyToDevice,
             _ if device.starts_with("GPU") && name.starts_with("Memcpy DtoH") => Self::CopyToHost,
             _ if device.starts_with("GPU") && name.starts_with("Memcpy") => Self::CopyOnDevice,
@@ -107,6 +113,12 @@ impl Class {
         }
     }
 
+    /// Returns `true` if a capture that has any function of its device, or any of the host, would have this: what such a
+    /// capture lacks did not happen. Threads on processors and accesses to disks are recorded apart.
+    pub(crate) fn is_recorded_with_others(self) -> bool {
+        !matches!(self, Self::OnCpu | Self::RunQueue | Self::Disk)
+    }
+
     /// Whether it runs on a device.
     pub(crate) fn on_device(self) -> bool {
         matches!(
@@ -131,6 +143,8 @@ impl Class {
             Self::Disk => "disk",
             Self::Sync => "sync",
             Self::MemoryCall => "memory_call",
+            Self::Requests => "requests",
+            Self::Blocked => "blocked",
             Self::Host => "host",
         }
     }
@@ -159,6 +173,9 @@ mod tests {
         assert_eq!(Class::of("", "write", "Host"), Class::Disk);
         assert_eq!(Class::of("", "cudaMallocAsync", "Host"), Class::MemoryCall);
         assert_eq!(Class::of("", "customer.find", "Host"), Class::Host);
+        let lock = "<method 'acquire' of '_thread.lock' objects>";
+        assert_eq!(Class::of("requests", lock, "Host"), Class::Requests);
+        assert_eq!(Class::of("blocked", lock, "Host"), Class::Blocked);
         for name in [
             "concurrent/futures/_base.py(428): result",
             "threading.py(607): wait",

@@ -1,7 +1,7 @@
 //! Two sides of many columns compared: test, interval, effects.
 
 use super::effect::{
-    brunner_munzel, cliffs_delta, few_rule, hodges_lehmann, mean, trimmed, trimmed_mean,
+    brunner_munzel, cliffs_delta, few_rule, hodges_lehmann, trimmed, trimmed_mean,
 };
 use super::permute::{Budget, Family, Shape, attainable, permute};
 use super::random::Stream;
@@ -82,7 +82,7 @@ impl Compared {
         let Some((delta, interval)) = self.trimmed else {
             return;
         };
-        let df = freedom(self);
+        let df = freedom(self, Dependence::effective);
         let narrower = student_quantile(0.95, df) / student_quantile(0.975, df);
         self.robust = true;
         self.location = [first, first + delta];
@@ -110,14 +110,14 @@ impl Compared {
         }
         let dependence = self.dependence.cautious(self.n[0], self.n[1]);
         let error = (0..2)
-            .map(|side| self.std[side].powi(2) / dependence.effective(self.n[side]))
+            .map(|side| self.std[side].powi(2) / dependence.independent(self.n[side]))
             .sum::<f64>()
             .sqrt();
         let t = self.delta / error;
         if t.is_nan() {
             return if self.delta.abs() > 0.0 { 0.0 } else { 1.0 };
         }
-        student_sf2(t, freedom(self))
+        student_sf2(t, freedom(self, Dependence::independent))
     }
 }
 
@@ -300,10 +300,10 @@ fn resample(matrix: &[f64], width: usize, shape: &Shape, effort: Effort) -> Resa
     Resampled { width, means }
 }
 
-/// Degrees of freedom of Welch and Satterthwaite, from effective numbers.
-fn freedom(result: &Compared) -> f64 {
+/// Degrees of freedom of Welch and Satterthwaite, from the numbers of values that `count` gives.
+fn freedom(result: &Compared, count: fn(Dependence, usize) -> f64) -> f64 {
     let part = |side: usize| {
-        let n = result.dependence.effective(result.n[side]).max(2.0);
+        let n = count(result.dependence, result.n[side]).max(2.0);
         let v = result.std[side].powi(2) / n;
         (v, v * v / (n - 1.0))
     };
@@ -316,7 +316,7 @@ fn freedom(result: &Compared) -> f64 {
 /// [`Dependence::resampled_widening()`], and by the ratio of Student's quantile to the normal one.
 fn intervals(result: &mut Compared, one: &[f64], two: &[f64]) {
     let n = result.n[0].min(result.n[1]);
-    let df = freedom(result);
+    let df = freedom(result, Dependence::effective);
     let base = result.dependence.resampled_widening(n);
     let factor = |p: f64| base * student_quantile(p, df) / normal_quantile(p);
     let deltas: Vec<f64> = one.iter().zip(two).map(|(a, b)| b - a).collect();
@@ -374,23 +374,6 @@ pub(crate) fn quantile_change(
     let factor = dependence.resampled_widening(one.len().min(two.len()));
     let end = |p: f64| point + factor * (quantile(&changes, p) - point);
     (point, [end(0.025), end(0.975)])
-}
-
-/// Whether the second half of a side differs from its first: the difference relative to the side's mean, if it is more than
-/// three standard errors (dependence included).
-pub(crate) fn drift(values: &[f64]) -> Option<f64> {
-    if values.len() < 8 {
-        return None;
-    }
-    let (first, second) = values.split_at(values.len() / 2);
-    let (a, b) = (
-        Moments::of(first.iter().copied()),
-        Moments::of(second.iter().copied()),
-    );
-    let error = (a.std * a.std / a.n as f64 + b.std * b.std / b.n as f64).sqrt();
-    let inflation = Dependence::of(first, second).inflation().sqrt();
-    let change = (b.mean - a.mean) / mean(values);
-    ((b.mean - a.mean).abs() > 3.0 * error * inflation && change.abs() > 0.01).then_some(change)
 }
 
 #[cfg(test)]
@@ -483,15 +466,5 @@ mod tests {
         assert!(
             !compare_columns(&[[noise(1, 40, 9.0, 1.0), noise(2, 40, 9.0, 1.0)]], EFFORT)[0].robust
         );
-    }
-
-    #[test]
-    fn drift_is_seen() {
-        let mut values = noise(8, 40, 100.0, 1.0);
-        assert_eq!(drift(&values), None);
-        for value in &mut values[20..] {
-            *value += 20.0;
-        }
-        assert!((drift(&values).unwrap() - 20.0 / 110.0).abs() < 0.02);
     }
 }

@@ -31,6 +31,9 @@ fn correlation(sides: [&[f64]; 2], lag: usize) -> f64 {
 /// Largest correlation that is reckoned with: beyond it a series is not stationary for its length.
 const LARGEST: f64 = 0.98;
 
+/// Values that a memory must be shorter than a third of, to be told from a trend: the decay that goes with it.
+const LONGEST_MEMORY: f64 = 3.0;
+
 /// Values of a side from which on the decay is estimated apart from the correlation of neighbours.
 const MEMORY_FROM: usize = 20;
 
@@ -135,6 +138,17 @@ impl Dependence {
         sum
     }
 
+    /// The same with no longer a memory than a series of `n` values can show: estimates beyond that are those of a trend or of
+    /// chance, and would make intervals of any width.
+    fn within(self, n: f64) -> Self {
+        let largest = (1.0 - LONGEST_MEMORY / n).clamp(0.0, LARGEST);
+        Self {
+            rho: self.rho.min(largest),
+            decay: self.decay.min(largest),
+            ..self
+        }
+    }
+
     /// The factor still missing in standard errors taken from blocks; at least 1.
     pub(crate) fn widening(self) -> f64 {
         let seen = self.inflation_of(self.block as f64);
@@ -149,8 +163,9 @@ impl Dependence {
     /// values is the well-known n/(n − 1).
     pub(crate) fn resampled_widening(self, n: usize) -> f64 {
         let (n, block) = (n as f64, self.block as f64);
-        let whole = self.inflation_of(n);
-        let seen = self.inflation_of(block) - whole * block / n;
+        let own = self.within(n);
+        let whole = own.inflation_of(n);
+        let seen = own.inflation_of(block) - whole * block / n;
         (whole / seen.max(1e-3)).sqrt().max(1.0)
     }
 
@@ -159,7 +174,7 @@ impl Dependence {
     pub(crate) fn caution(self, one: usize, two: usize) -> f64 {
         const FAR: f64 = 0.9995;
         let nominal = (one + two) as f64 - 2.0;
-        let effective = (self.effective(one + two) - 2.0).max(2.0);
+        let effective = (self.independent(one + two) - 2.0).max(2.0);
         if nominal <= effective {
             return self.widening();
         }
@@ -182,9 +197,21 @@ impl Dependence {
         }
     }
 
-    /// Number of independent values whose mean is as certain as that of `n` of these.
+    /// Number of independent values whose mean is as certain as that of `n` of these; from 1 to `n`.
     pub(crate) fn effective(self, n: usize) -> f64 {
+        let n = n as f64;
+        (n / self.within(n).inflation_of(n)).clamp(1.0_f64.min(n), n)
+    }
+
+    /// The same for tests, without the limits that a short series sets: the spread about its own mean hides a part of what a
+    /// slow process does, which the missing correlations beyond its length would.
+    pub(crate) fn independent(self, n: usize) -> f64 {
         n as f64 / self.inflation()
+    }
+
+    /// Factor between the variance of a mean of `n` values, for any larger number of them as well, and that of independent ones.
+    pub(crate) fn inflation_from(self, n: usize) -> f64 {
+        self.within(n as f64).inflation()
     }
 }
 
@@ -238,6 +265,35 @@ mod tests {
                 assert!(d.effective(49) > nominal / 5.0, "{rho} {seed}: {d:?}");
             }
         }
+    }
+
+    #[test]
+    fn no_series_counts_as_less_than_one_value() {
+        // The slowest processes: AR(0.9), a random walk, a trend. Exact for AR: n / (1 + 2 sum (1 - k/n) rho^k).
+        for rho in [0.9, 0.95, 1.0] {
+            for seed in 0..40 {
+                let mut stream = Stream::new(seed, 11, 0);
+                let mut value = 0.0;
+                let mut series = || -> Vec<f64> {
+                    let next = |_| {
+                        value =
+                            rho * value + stream.below(1 << 20) as f64 / f64::from(1 << 20) - 0.5;
+                        value
+                    };
+                    (0..29).map(next).collect()
+                };
+                let d = Dependence::of(&series(), &series());
+                let effective = d.effective(29);
+                assert!(
+                    (1.0..=29.0).contains(&effective),
+                    "{rho} {seed}: {effective}"
+                );
+                assert!(d.resampled_widening(29) < 5.0, "{rho} {seed}: {d:?}");
+            }
+        }
+        let trend: Vec<f64> = (0..29).map(f64::from).collect();
+        assert!(Dependence::of(&trend, &trend).effective(29) >= 1.0);
+        assert!((Dependence::NONE.effective(1) - 1.0).abs() < 1e-12);
     }
 
     #[test]

@@ -64,9 +64,46 @@ pub(crate) fn continued(one: &[f64], two: &[f64]) -> Option<f64> {
     (step.abs() <= by_chance.max(PART * difference.abs())).then_some(slope)
 }
 
+/// Returns how much longer the second half of a side is than the first by its slope, relative to the mean, if the slope is more
+/// than three standard errors (dependence of what is left without it included) and this is a percent at least.
+pub(crate) fn drift(values: &[f64]) -> Option<f64> {
+    const LEAST: f64 = 0.01;
+    if values.len() < 8 {
+        return None;
+    }
+    let (xx, xy, mean) = sums(values);
+    let slope = xy / xx;
+    let middle = (values.len() as f64 - 1.0) / 2.0;
+    let rest = values.iter().enumerate();
+    let rest: Vec<f64> = rest
+        .map(|(at, value)| value - mean - slope * (at as f64 - middle))
+        .collect();
+    let squares: f64 = rest.iter().map(|rest| rest * rest).sum();
+    let (first, second) = rest.split_at(rest.len() / 2);
+    let inflation = Dependence::of(first, second).inflation_from(rest.len());
+    let error = (squares / (values.len() as f64 - 2.0) * inflation / xx).sqrt();
+    let change = slope * values.len() as f64 / 2.0 / mean;
+    (slope.abs() > SLOPE * error && change.abs() > LEAST).then_some(change)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drift_within_a_side() {
+        let flat: Vec<f64> = (0..40).map(|i| 100.0 + wobble(i)).collect();
+        assert_eq!(drift(&flat), None);
+        // 6 % over the whole side, as a slope and as a step.
+        let slope: Vec<f64> = (0..40)
+            .map(|i| 100.0 + 0.15 * f64::from(i) + wobble(i))
+            .collect();
+        assert!(drift(&slope).is_some_and(|found| (found - 0.03).abs() < 0.005));
+        let step: Vec<f64> = (0..40)
+            .map(|i| 100.0 + f64::from(i / 20) * 20.0 + wobble(i))
+            .collect();
+        assert!(drift(&step).is_some_and(|found| found > 0.15));
+    }
 
     fn wobble(i: u32) -> f64 {
         f64::from(i * 37 % 11) / 10.0

@@ -28,6 +28,8 @@ pub(crate) struct PerfRow {
     pub(crate) calls: f64,
     /// Bytes that copies moved.
     pub(crate) copy_bytes: f64,
+    /// What a kernel computes, as the recorder found it by what launched the kernel.
+    pub(crate) kernel_class: Option<Name>,
     /// Whether a sample of the counter fell into the function; else its value is interpolated.
     pub(crate) sampled: bool,
 }
@@ -71,6 +73,7 @@ struct Columns {
     start_us: Option<usize>,
     calls: Option<usize>,
     copy_bytes: Option<usize>,
+    kernel_class: Option<usize>,
     interpolation: Option<usize>,
     width: usize,
 }
@@ -127,6 +130,7 @@ impl Columns {
             start_us: at("cycle_start_ts"),
             calls: at("instances_count"),
             copy_bytes: at("copy_bytes"),
+            kernel_class: at("kernel_class"),
             interpolation: at("interpolation_status"),
             width: header.len(),
         })
@@ -236,6 +240,7 @@ impl PerfTable {
             device: name(columns.device),
             func_type: name(columns.func_type),
             anchor: name(columns.anchor),
+            kernel_class: name(columns.kernel_class),
             beta_pct: real(columns.beta_pct, "beta_pct")?,
             mu_pct: real(columns.mu_pct, "mu_pct")?,
             dur_us: real(columns.dur_us, "duration")?,

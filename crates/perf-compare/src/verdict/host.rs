@@ -1,6 +1,6 @@
 //! What code of the host does: the function that changed most, all of them alike, waits for input.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::Waiting;
 
@@ -8,24 +8,28 @@ use super::kernels;
 use super::observe::roles_by_place;
 use super::signal::{Signal, Stat};
 use crate::document::Role;
-use crate::side::{Capture, Class, is_wait, waits_for};
-use crate::stats::median;
+use crate::side::{Capture, Class, Function, is_wait, waits_for};
+use crate::stats::{mean, median};
 
 /// Name of a function, and the role of the processes that it runs in.
 type Place<'c> = (&'c str, Option<usize>);
+
+/// Returns `true` for functions of the program on the host that work.
+pub(super) fn works(function: &Function) -> bool {
+    function.class == Class::Host && !is_wait(&function.name)
+}
 
 /// Time by cycle of the functions on the host by name and role, for those that `wanted` returns `true` for.
 fn host_series<'c>(
     sides: [&'c [&'c Capture]; 2],
     roles: &[Role],
-    wanted: &dyn Fn(&str) -> bool,
+    wanted: &dyn Fn(&Function) -> bool,
 ) -> BTreeMap<Place<'c>, [Vec<f64>; 2]> {
     let mut all: BTreeMap<Place<'c>, [Option<Vec<f64>>; 2]> = BTreeMap::new();
     for (side, captures) in sides.into_iter().enumerate() {
         let places = roles_by_place(captures, roles, side);
         for capture in captures {
-            let own = capture.functions.iter().filter(|f| f.class == Class::Host);
-            for function in own.filter(|f| wanted(&f.name)) {
+            for function in capture.functions.iter().filter(|f| wanted(f)) {
                 let role = places.get(function.process).copied().flatten();
                 let sides = all.entry((&function.name, role)).or_default();
                 sides[side]
@@ -47,10 +51,10 @@ fn host_series<'c>(
         .collect()
 }
 
-/// What a typical cycle takes longer, us; none unless it is a percent at least.
-fn cycle_grows(out: &[Signal]) -> Option<f64> {
+/// What a cycle takes longer, the typical one or the mean, us; none unless it is a percent at least.
+fn cycle_grows(out: &[Signal], stat: Stat) -> Option<f64> {
     let cycle = out.iter().find(|signal| signal.metric == "cycle_us")?;
-    let [before, after] = cycle.typical(Stat::Median);
+    let [before, after] = cycle.typical(stat);
     (after > 1.01 * before).then_some(after - before)
 }
 
@@ -58,7 +62,7 @@ fn cycle_grows(out: &[Signal]) -> Option<f64> {
 /// follow something else.
 pub(super) fn signals(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
     // By function and role: the mean over ranks hides what one of them does.
-    let series = host_series(sides, roles, &|name| !is_wait(name));
+    let series = host_series(sides, roles, &works);
     let added = |s: &Signal| {
         let [x, y] = s.typical(Stat::Mean);
         y - x
@@ -67,6 +71,7 @@ pub(super) fn signals(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Sig
     let mut by_name: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // By role: time of each function on either side.
     let mut by_role: BTreeMap<Option<usize>, Vec<[f64; 2]>> = BTreeMap::new();
+    late_host(sides, roles, &series, out);
     for ((name, role), values) in series {
         by_role
             .entry(role)
@@ -86,6 +91,15 @@ pub(super) fn signals(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Sig
         {
             top = Some(signal);
         }
+    }
+    // A wait for a lock is a function like others where none that works grew as much.
+    let blocked = longer_wait(sides, roles, &|f| f.class == Class::Blocked, out);
+    if let Some((name, values, excess)) = blocked
+        && top.as_ref().is_none_or(|known| excess > added(known))
+        && cycle_grows(out, Stat::Mean).is_some_and(|grown| excess >= 0.5 * grown)
+    {
+        let device = format!("Host: {name}");
+        top = Signal::series("host_function_us", &device, "us per cycle", values);
     }
     out.extend(top);
     whole_host(&by_role, out);
@@ -122,7 +136,7 @@ fn whole_host(by_role: &BTreeMap<Option<usize>, Vec<[f64; 2]>>, out: &mut Vec<Si
         "% of host functions, by count and by time",
         [0.0, if counted.len() > 2 { part * 100.0 } else { 0.0 }],
     ));
-    if let Some(grown) = cycle_grows(out) {
+    if let Some(grown) = cycle_grows(out, Stat::Median) {
         let of_host = by_role.values().map(|list| sum(list, 1) - sum(list, 0));
         let most = of_host.fold(0.0, f64::max);
         out.extend(Signal::point(
@@ -134,38 +148,104 @@ fn whole_host(by_role: &BTreeMap<Option<usize>, Vec<[f64; 2]>>, out: &mut Vec<Si
     }
 }
 
-/// The wait for something from outside that grew most: beyond its share of the cycle before, since a thread without work waits
-/// for as long as a cycle takes, whatever makes that longer.
-fn waits_for_input(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
-    let is_input = |name: &str| waits_for(name) == Some(Waiting::Input);
-    let series = host_series(sides, roles, &is_input);
-    let Some(cycle) = out.iter().find(|signal| signal.metric == "cycle_us") else {
-        return;
-    };
-    let cycles = cycle.typical(Stat::Median);
+/// The wait that grew most: name, times, and growth of the mean beyond its share of the cycle before, since a thread without
+/// work waits for as long as a cycle takes, whatever makes that longer.
+fn longer_wait<'c>(
+    sides: [&'c [&'c Capture]; 2],
+    roles: &[Role],
+    wanted: &dyn Fn(&Function) -> bool,
+    out: &[Signal],
+) -> Option<(&'c str, [Vec<f64>; 2], f64)> {
+    let cycle = out.iter().find(|signal| signal.metric == "cycle_us")?;
+    let cycles = cycle.typical(Stat::Mean);
+    // Waits may come in some cycles only, so that the median shows nothing.
     let beyond = |values: &[Vec<f64>; 2]| {
-        let [before, after] = values.each_ref().map(|side| median(side));
+        let [before, after] = values.each_ref().map(|side| mean(side));
         after - before * cycles[1] / cycles[0]
     };
-    let most = series
+    let ((name, _), values) = host_series(sides, roles, wanted)
         .into_iter()
-        .max_by(|a, b| beyond(&a.1).total_cmp(&beyond(&b.1)));
-    let Some(((name, _), values)) = most.filter(|(_, values)| beyond(values).is_finite()) else {
+        .max_by(|a, b| beyond(&a.1).total_cmp(&beyond(&b.1)))?;
+    let excess = beyond(&values);
+    excess.is_finite().then_some((name, values, excess))
+}
+
+/// The wait for something from outside that grew most.
+fn waits_for_input(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
+    let is_input = |f: &Function| match f.class {
+        Class::Requests => true,
+        Class::Host => waits_for(&f.name) == Some(Waiting::Input),
+        _ => false,
+    };
+    let Some((name, values, excess)) = longer_wait(sides, roles, &is_input, out) else {
         return;
     };
-    let excess = beyond(&values);
     out.extend(Signal::series(
         "input_wait_us",
         &format!("Host: {name}"),
         "us per cycle",
         values,
     ));
-    if let Some(grown) = cycle_grows(out) {
+    if let Some(grown) = cycle_grows(out, Stat::Mean) {
         out.extend(Signal::point(
             "input_wait_part_pct",
             "Host",
             "% of the change of a cycle",
             [0.0, (excess / grown * 100.0).max(0.0)],
+        ));
+    }
+}
+
+/// The rank whose host takes longer by itself, where ranks wait for each other in collectives: what it takes longer than the
+/// next one does, and the function that grew most on it.
+fn late_host(
+    sides: [&[&Capture]; 2],
+    roles: &[Role],
+    series: &BTreeMap<Place<'_>, [Vec<f64>; 2]>,
+    out: &mut Vec<Signal>,
+) {
+    let communicates = |capture: &&Capture| {
+        let own = capture.functions.iter();
+        let ranks = own.filter(|f| f.class == Class::Collective);
+        let ranks: BTreeSet<usize> = ranks.map(|f| f.process).collect();
+        ranks.len() > 1
+    };
+    if roles.len() < 2 || !sides.into_iter().flatten().all(communicates) {
+        return;
+    }
+    let grown = |values: &[Vec<f64>; 2]| mean(&values[1]) - mean(&values[0]);
+    let mut by_role = vec![0.0; roles.len()];
+    for ((_, role), values) in series {
+        if let Some(sum) = role.and_then(|role| by_role.get_mut(role)) {
+            *sum += grown(values);
+        }
+    }
+    let mut order: Vec<usize> = (0..roles.len()).collect();
+    order.sort_by(|a, b| by_role[*b].total_cmp(&by_role[*a]));
+    let [late, next, ..] = order[..] else {
+        return;
+    };
+    let (by, device) = (
+        by_role[late] - by_role[next].max(0.0),
+        roles[late].device(1),
+    );
+    let late_us = Signal::point("rank_host_late_us", &device, "us per cycle", [0.0, by]);
+    out.extend(late_us.filter(|_| by > 0.0));
+    if let Some(cycle) = cycle_grows(out, Stat::Median) {
+        out.extend(Signal::point(
+            "rank_host_late_pct",
+            &device,
+            "% of the change of a cycle",
+            [0.0, (by / cycle * 100.0).max(0.0)],
+        ));
+    }
+    let own = series.iter().filter(|((_, role), _)| *role == Some(late));
+    if let Some(((name, _), values)) = own.max_by(|a, b| grown(a.1).total_cmp(&grown(b.1))) {
+        out.extend(Signal::series(
+            "rank_host_function_us",
+            &format!("{device}: {name}"),
+            "us per cycle",
+            values.clone(),
         ));
     }
 }
@@ -179,7 +259,7 @@ fn alike(by_name: &BTreeMap<&str, Vec<f64>>, roles: &[Role], out: &mut Vec<Signa
     let most = of_all
         .map(|each| each.iter().copied().fold(f64::INFINITY, f64::min))
         .fold(0.0, f64::max);
-    if let Some(grown) = cycle_grows(out) {
+    if let Some(grown) = cycle_grows(out, Stat::Median) {
         out.extend(Signal::point(
             "host_alike_pct",
             "all ranks",

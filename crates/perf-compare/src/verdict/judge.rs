@@ -23,8 +23,11 @@ pub(crate) struct Facts<'a> {
     pub(crate) mix: Option<&'a Mix>,
 }
 
-/// Causes whose evidence is times alone, which drift explains as well.
+/// Causes whose evidence is times of the host alone, which drift explains as well.
 const TIMES_ONLY: [&str; 2] = ["host_code", "waiting_for_input"];
+/// Causes whose evidence is times of kernels alone. Drift explains them unless a kernel is declared: one that drifts itself is
+/// not.
+const KERNEL_TIMES_ONLY: [&str; 3] = ["gpu_slow", "gpu_kernel", "collective_slow"];
 
 /// How a signature fits.
 struct Fit<'s> {
@@ -235,10 +238,17 @@ pub(crate) fn conclude(
     let (there, back) = (&there[..], &back[..]);
     let forward = fits(there, signatures, false);
     let best = forward.iter().map(|fit| fit.score).fold(0.0, f64::max);
+    let is_kernel = |f: &Finding| matches!(f.class, "kernel" | "collective");
+    let mut declared = facts.findings.iter();
+    let kernels_changed = declared.any(|f| f.verdict == Statement::Changed && is_kernel(f));
+    let drift_explains = |fit: &Fit<'_>| {
+        let cause = fit.signature.cause.as_str();
+        fit.score <= 0.0
+            || TIMES_ONLY.contains(&cause)
+            || (KERNEL_TIMES_ONLY.contains(&cause) && !kernels_changed)
+    };
     if facts.cycle_time.iter().any(|time| time.continues_drift)
-        && forward
-            .iter()
-            .all(|fit| fit.score <= 0.0 || TIMES_ONLY.contains(&fit.signature.cause.as_str()))
+        && forward.iter().all(drift_explains)
     {
         return (drift(facts, forward), table);
     }

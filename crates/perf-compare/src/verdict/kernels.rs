@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use trace_model::kernel::{KernelClass, class_of};
 
+use super::classes::{self, is_unchanged};
 use super::signal::{Signal, Stat};
 use crate::document::Role;
 use crate::side::{Capture, Class};
@@ -17,24 +18,33 @@ const MOVED: f64 = 1.05;
 const DOMINANCE: f64 = 0.6;
 
 /// One kernel of one role: time and calls by cycle, all captures in a row.
-#[derive(Default)]
-struct Track {
-    durs: [Vec<f64>; 2],
+pub(super) struct Track {
+    pub(super) kernel: KernelClass,
+    pub(super) durs: [Vec<f64>; 2],
     calls: [Vec<f64>; 2],
     /// Cycles of each side in which the device was observed.
-    cycles: [usize; 2],
+    pub(super) cycles: [usize; 2],
 }
 
 impl Track {
-    fn total(&self, side: usize) -> f64 {
+    fn new(kernel: Option<KernelClass>) -> Self {
+        Self {
+            kernel: kernel.unwrap_or(KernelClass::Other),
+            durs: Default::default(),
+            calls: Default::default(),
+            cycles: [0; 2],
+        }
+    }
+
+    pub(super) fn total(&self, side: usize) -> f64 {
         self.durs[side].iter().sum()
     }
 
-    fn called(&self, side: usize) -> f64 {
+    pub(super) fn called(&self, side: usize) -> f64 {
         self.calls[side].iter().sum()
     }
 
-    fn per_call(&self, side: usize) -> f64 {
+    pub(super) fn per_call(&self, side: usize) -> f64 {
         self.total(side) / self.called(side)
     }
 
@@ -46,6 +56,23 @@ impl Track {
             .map(|(dur, calls)| dur / calls)
             .collect()
     }
+}
+
+/// Returns `true` if the calls of a kernel are slower, or faster with `up` false, by enough and in most cycles.
+fn moved(t: &Track, up: bool) -> bool {
+    let ratio = t.per_call(1) / t.per_call(0);
+    let (ratio, sign) = if up {
+        (ratio, 1.0)
+    } else {
+        (1.0 / ratio, -1.0)
+    };
+    let dominance = || cliffs_delta(&t.per_call_by_cycle(0), &t.per_call_by_cycle(1)) * sign;
+    ratio >= MOVED && dominance() >= DOMINANCE
+}
+
+/// Returns `true` if the calls of a kernel are slower.
+pub(super) fn is_slower(track: &Track) -> bool {
+    moved(track, true)
 }
 
 /// Kernels by role and name.
@@ -62,7 +89,9 @@ fn tracks(sides: [&[&Capture]; 2], roles: &[Role]) -> BTreeMap<(usize, String), 
                 let Some(role) = first.get(function.process).copied().flatten() else {
                     continue;
                 };
-                let track = tracks.entry((role, function.name.clone())).or_default();
+                let track = tracks
+                    .entry((role, function.name.clone()))
+                    .or_insert_with(|| Track::new(function.kernel));
                 for (dur, calls) in function.dur_us.iter().zip(&function.calls) {
                     if dur.is_nan() {
                         continue;
@@ -158,12 +187,6 @@ pub(super) fn signals(
         return;
     }
     let ratio = |t: &Track| t.per_call(1) / t.per_call(0);
-    let moved = |t: &Track, up: bool| {
-        let ratio = if up { ratio(t) } else { 1.0 / ratio(t) };
-        let dominance = cliffs_delta(&t.per_call_by_cycle(0), &t.per_call_by_cycle(1))
-            * if up { 1.0 } else { -1.0 };
-        ratio >= MOVED && dominance >= DOMINANCE
-    };
     let share = |up: bool| {
         matched.iter().filter(|(_, t)| moved(t, up)).count() as f64 / matched.len() as f64 * 100.0
     };
@@ -204,6 +227,14 @@ pub(super) fn signals(
         let (count, of_time) =
             like.fold((0.0, 0.0), |sum, (_, t)| (sum.0 + 1.0, sum.1 + t.total(0)));
         let part = (count / own().count().max(1) as f64).min(of_time / time);
+        let as_before = own().filter(|(_, t)| is_unchanged(ratio(t), after / before));
+        let as_before = as_before.map(|(_, t)| t.total(0)).sum::<f64>();
+        out.extend(Signal::point(
+            "kernels_unchanged_pct",
+            "all",
+            "% of kernel time",
+            [0.0, as_before / time * 100.0],
+        ));
         out.extend(Signal::point(
             "kernels_alike_pct",
             "all",
@@ -241,15 +272,17 @@ pub(super) fn signals(
         [0.0, spread],
     ));
 
-    let middle_of = |is: fn(&str) -> bool| {
+    classes::signals(&tracks, roles, comparable, out);
+    let middle_of = |wanted: &[KernelClass]| {
         let own: Vec<f64> = matched
             .iter()
-            .filter(|(key, _)| is(&key.1))
+            .filter(|(_, t)| wanted.contains(&t.kernel))
             .map(|(_, t)| ratio(t).ln())
             .collect();
         median(&own)
     };
-    let beyond = (middle_of(is_attention) - middle_of(is_matrix)).exp();
+    let matrix = [KernelClass::Gemm, KernelClass::MoeGemm];
+    let beyond = (middle_of(&[KernelClass::Attention]) - middle_of(&matrix)).exp();
     if beyond.is_finite() {
         out.extend(Signal::point(
             "attention_beyond_matrix_pct",

@@ -3,6 +3,7 @@
 //! Measured quantities (`signal`) are compared with a table of signatures (`signature`, `signatures.toml`); the one that
 //! fits best and is not contradicted is the cause (`judge`).
 
+mod classes;
 mod explain;
 mod host;
 mod judge;

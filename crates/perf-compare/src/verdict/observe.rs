@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::signal::Signal;
 use super::{host, kernels, ranks};
 use crate::document::Role;
-use crate::side::{Capture, Class, Side, Work};
+use crate::side::{Capture, Class, Function, Side, Work};
 
 /// Maximum number of spans of time that samples of counters are averaged over.
 const SPANS: usize = 16;
@@ -72,6 +72,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     ranks::signals(sides, roles, comparable, &mut out);
     if comparable {
         copied(sides, &mut out);
+        launches(sides, &mut out);
         cycles(sides, &mut out);
         host::signals(sides, roles, &mut out);
     }
@@ -239,6 +240,10 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
 
 /// Time by kind of work, per time of the cycle and per call: valid also for cycles of another length.
 fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
+    let is_seen = |class: Class| {
+        let mut all = sides.into_iter().flatten().flat_map(|c| &c.functions);
+        all.any(|f| f.class == class)
+    };
     let by_cycle = |side: usize, class: Class, what: fn(f64, f64, f64) -> f64| -> Vec<f64> {
         let mut values = Vec::new();
         for capture in sides[side] {
@@ -255,7 +260,11 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
                         .filter(|x| !x.is_nan())
                         .sum::<f64>()
                 };
-                let seen = members.iter().any(|f| !f.dur_us[at].is_nan());
+                // A kind of work that a side never does takes no time there.
+                let seen = members.iter().any(|f| !f.dur_us[at].is_nan())
+                    || (members.is_empty()
+                        && class.is_recorded_with_others()
+                        && capture.is_on(at, class.on_device()));
                 let (dur, calls) = (sum(|f, at| f.dur_us[at]), sum(|f, at| f.calls[at]));
                 values.push(if seen {
                     what(dur, calls, cycle.dur_us)
@@ -269,6 +278,9 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
     let share = |dur: f64, _: f64, cycle: f64| dur / cycle * 100.0;
     let per_call = |dur: f64, calls: f64, _: f64| dur / calls;
     let mut add = |metric: &str, device: &str, unit, class, what: fn(f64, f64, f64) -> f64| {
+        if !is_seen(class) {
+            return;
+        }
         out.extend(Signal::series(
             metric,
             device,
@@ -365,6 +377,40 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
     }
 }
 
+/// Calls per cycle that launch graphs, and that launch anything else, where a side launches graphs.
+fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let is_graph = |f: &Function| f.name.contains("GraphLaunch");
+    let is_launch = |f: &Function| f.name.contains("LaunchKernel") && !is_graph(f);
+    let all = || sides.into_iter().flatten().flat_map(|c| &c.functions);
+    if !all().any(|f| !f.class.on_device() && is_graph(f)) {
+        return;
+    }
+    let by_cycle = |wanted: &dyn Fn(&Function) -> bool| {
+        sides.map(|captures| {
+            let of = |capture: &Capture, at: usize| match capture.is_on(at, false) {
+                true => {
+                    let own = capture.functions.iter();
+                    let own = own.filter(|f| !f.class.on_device() && wanted(f));
+                    own.map(|f| f.calls[at])
+                        .filter(|n| !n.is_nan())
+                        .fold(0.0, |sum, n| sum + n)
+                }
+                false => f64::NAN,
+            };
+            let each = captures
+                .iter()
+                .flat_map(|capture| (0..capture.cycles.len()).map(move |at| of(capture, at)));
+            each.collect::<Vec<f64>>()
+        })
+    };
+    for (metric, values) in [
+        ("graph_launches", by_cycle(&is_graph)),
+        ("launch_calls", by_cycle(&is_launch)),
+    ] {
+        out.extend(Signal::series(metric, "Host", "per cycle", values));
+    }
+}
+
 /// What copies between host and GPU take and move in a cycle: time of the rank with most of it, bytes of all ranks.
 fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     let by_cycle = |value: &dyn Fn(&Capture, usize) -> f64| {
@@ -383,16 +429,28 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                 |sum, value| if sum.is_nan() { value } else { sum + value },
             )
     };
+    let is_copy = |f: &Function| matches!(f.class, Class::CopyToDevice | Class::CopyToHost);
+    let copies = |capture: &&Capture| capture.functions.iter().any(is_copy);
+    if !sides.into_iter().flatten().any(copies) {
+        return;
+    }
+    // A capture without copies made none while it was on.
+    let none = |capture: &Capture, at: usize| match capture.is_on(at, true) {
+        true => 0.0,
+        false => f64::NAN,
+    };
     let time = |capture: &Capture, at: usize| {
         let of_process = |process: usize| {
-            let own = capture.functions.iter().filter(|f| {
-                f.process == process && matches!(f.class, Class::CopyToDevice | Class::CopyToHost)
-            });
+            let own = capture.functions.iter();
+            let own = own.filter(|f| f.process == process && is_copy(f));
             known(&mut own.map(|f| f.dur_us[at]))
         };
-        (0..capture.processes.len())
-            .map(of_process)
-            .fold(f64::NAN, f64::max)
+        match copies(&capture) {
+            true => (0..capture.processes.len())
+                .map(of_process)
+                .fold(f64::NAN, f64::max),
+            false => none(capture, at),
+        }
     };
     out.extend(Signal::series(
         "copy_us",
@@ -404,9 +462,16 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
         ("copy_to_device_bytes", Class::CopyToDevice),
         ("copy_to_host_bytes", Class::CopyToHost),
     ] {
+        let is_seen = |capture: &&Capture| capture.functions.iter().any(|f| f.class == class);
+        if !sides.into_iter().flatten().any(is_seen) {
+            continue;
+        }
         let bytes = |capture: &Capture, at: usize| {
             let own = capture.functions.iter().filter(|f| f.class == class);
-            known(&mut own.map(|f| f.bytes[at]))
+            match is_seen(&capture) {
+                true => known(&mut own.map(|f| f.bytes[at])),
+                false => none(capture, at),
+            }
         };
         out.extend(Signal::series(
             metric,

@@ -56,7 +56,7 @@ fn more_bytes_are_other_work_and_the_same_bytes_in_more_time_are_not() {
     assert_eq!(more.verdict.cause, "workload_shift", "{}", more.headline);
     assert!(
         more.headline.contains(
-            "60.00 times as many bytes copied to the GPU (1.000 MiB -> 60.00 MiB per cycle)"
+            "60 times as many bytes copied to the GPU (1.000 MiB -> 60.00 MiB per cycle)"
         ),
         "{}",
         more.headline

@@ -27,6 +27,7 @@ mod planted;
 mod published;
 mod ranks;
 mod real_faults;
+mod roll_up;
 mod runs;
 mod sentences;
 mod stated;

@@ -45,10 +45,12 @@ fn other_hardware_and_engines_are_not_compared() {
     let report = compare(&normal, &other, &options());
     assert_eq!(report.comparability.status, Status::NotComparable);
     assert!(report.headline.contains("vllm-v1"), "{}", report.headline);
-    // What one side does not state is no reason.
-    let silent = of("silent", 2, "");
-    let report = compare(&normal, &silent, &options());
-    assert_eq!(report.comparability.status, Status::Comparable);
+    // What one side does not state is no reason, nor is a device without a name.
+    let unnamed = ALIKE.replace("NVIDIA H100", "");
+    for (part, stated) in [("silent", ""), ("unnamed", unnamed.as_str())] {
+        let report = compare(&normal, &of(part, 2, stated), &options());
+        assert_eq!(report.comparability.status, Status::Comparable, "{part}");
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Both sides cut at one function, or not at all.
 
+use std::collections::BTreeMap;
+
 use trace_model::Trace;
 
 use crate::analysis::{Analysis, Failure, analyse};
-use crate::num::span;
+use crate::num::{real, span};
 use crate::phase::family;
+use crate::timeline::Kind;
 
 /// Both sides of a pair, cut at the same function.
 #[derive(Clone, Debug)]
@@ -34,8 +37,8 @@ pub struct Sides {
     pub not_comparable: Option<String>,
 }
 
-/// Analyses both sides of a pair at one function: that which both choose, else that of either side
-/// that cuts both at a like pace.
+/// Analyses both sides of a pair at one function: that which both choose, else one that both call once a cycle, else that of
+/// either side that cuts both at a like pace.
 ///
 /// # Errors
 ///
@@ -104,7 +107,12 @@ pub fn analyse_each<E>(
         return Ok(divide(own, None, None));
     };
     let mut tried: Vec<&str> = Vec::new();
-    for anchor in own.iter().map(|a| a.anchor.as_str()) {
+    let common = once_a_cycle(&own);
+    let anchors = own.iter().map(|a| a.anchor.as_str());
+    let (of_both, others): (Vec<&str>, Vec<&str>) = anchors.partition(|a| common.contains(a));
+    // A function that every recording calls once in each of its own cycles cuts all of them like these.
+    let jointly = common.iter().copied().take(MOST_TRIED);
+    for anchor in of_both.into_iter().chain(jointly).chain(others) {
         if tried.contains(&anchor) || anchor.to_lowercase().contains("layer") {
             continue;
         }
@@ -122,6 +130,48 @@ pub fn analyse_each<E>(
         return Ok(divide(own, None, Some(reason)));
     }
     Ok(divide(all(options)?, None, Some(reason)))
+}
+
+/// Functions that no recording chose and that are tried as a cut of all.
+const MOST_TRIED: usize = 2;
+
+/// Names of the host functions that every recording calls exactly once in nearly every whole cycle: those that launch work
+/// first, then by own time.
+fn once_a_cycle(list: &[Analysis]) -> Vec<&str> {
+    /// Part of the whole cycles with one call.
+    const NEARLY: f64 = 0.9;
+    let of = |run: &Analysis| -> BTreeMap<String, (bool, i64)> {
+        let is_whole = |cycle: u32| {
+            let cycle = run.cycles.get(cycle as usize);
+            cycle.is_some_and(|c| c.partial.is_none())
+        };
+        let whole = run.cycles.iter().filter(|c| c.partial.is_none()).count();
+        let mut found = BTreeMap::new();
+        for f in run.functions.iter().filter(|f| f.kind.is_code()) {
+            let once = f.cells.iter().filter(|c| c.calls == 1 && is_whole(c.cycle));
+            if real(once.count()) >= NEARLY * real(whole.max(1)) {
+                let time: i64 = f.cells.iter().map(|c| c.self_ns).sum();
+                found.insert(f.name.clone(), (f.kind == Kind::Launch, time));
+            }
+        }
+        found
+    };
+    let Some((first, others)) = list.split_first() else {
+        return Vec::new();
+    };
+    let mut common = of(first);
+    for run in others {
+        let own = of(run);
+        common.retain(|name, _| own.contains_key(name));
+    }
+    let mut names: Vec<(&str, (bool, i64))> = first
+        .functions
+        .iter()
+        .filter_map(|f| Some((f.name.as_str(), *common.get(&f.name)?)))
+        .collect();
+    names.sort_by_key(|(name, (launches, time))| (!launches, -time, *name));
+    names.dedup_by_key(|(name, _)| *name);
+    names.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Why some of these do not speak of the same thing as the first.

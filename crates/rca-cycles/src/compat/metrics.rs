@@ -418,6 +418,7 @@ pub(crate) fn rows(
             cycle_start_us: cycle.start,
             instances: stats.instances,
             copy_bytes: None,
+            kernel_class: "",
         };
         if stats.levels.is_empty() {
             out.push(row);

@@ -110,6 +110,8 @@ pub struct PerfRow {
     pub simple_name: String,
     /// Bytes that copies moved, if known; the reference does not write it.
     pub copy_bytes: Option<i64>,
+    /// What a kernel computes, empty for all else; the reference does not write it.
+    pub kernel_class: &'static str,
 }
 
 /// One sample of a counter inside a cycle.

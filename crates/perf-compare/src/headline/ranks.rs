@@ -1,0 +1,70 @@
+//! A late rank in words.
+
+use super::{cycle, from_to, of};
+use crate::document::{Evidence, Report};
+use crate::report_text::{label, short, time};
+
+pub(super) fn straggler(report: &Report) -> String {
+    let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
+    if let Some(row) = of(report, "rank_host_late_us") {
+        return late_host(report, row, &tail);
+    }
+    let better = report.verdict.direction == "better";
+    // Less than what its signatures ask for is no reason to be late.
+    let skew = of(report, "rank_skew_pct").filter(|row| row.effect.abs() >= 2.5);
+    let host = of(report, "rank_host_skew_pct").filter(|row| row.effect.abs() > 0.0);
+    if let Some(row) = skew {
+        let by = (row.candidate - row.baseline).abs();
+        let how = if better {
+            "more slowly no longer: it was"
+        } else {
+            "more slowly:"
+        };
+        return format!(
+            "{} runs its kernels {how} {} % behind the other ranks{tail}",
+            row.device,
+            short(by)
+        );
+    }
+    if let Some(row) = of(report, "rank_late_us") {
+        let (how, more) = if better {
+            ("no longer comes late to collectives", "less")
+        } else {
+            ("comes late to collectives", "longer")
+        };
+        return format!(
+            "{} {how}: the other ranks wait {} {more} per cycle{tail}",
+            row.device,
+            time((row.candidate - row.baseline).abs())
+        );
+    }
+    if let Some(row) = host {
+        return format!(
+            "{}: its threads compute {} % more than the other ranks'{tail}",
+            row.device,
+            short(row.effect.abs())
+        );
+    }
+    format!("One rank is late and the others wait for it{tail}")
+}
+
+/// A rank whose host code takes longer by itself.
+fn late_host(report: &Report, row: &Evidence, tail: &str) -> String {
+    let by = time(row.effect.abs());
+    let function = of(report, "rank_host_function_us").and_then(|function| {
+        let name = function.device.strip_prefix(&format!("{}: ", row.device))?;
+        let times = from_to(function.baseline, function.candidate);
+        Some(format!(" ({} {times})", label(name)))
+    });
+    let function = function.unwrap_or_default();
+    match report.verdict.direction {
+        "better" => format!(
+            "{} is late no longer: its host code took {by} more per cycle than before{function}, and the other ranks waited for it{tail}",
+            row.device
+        ),
+        _ => format!(
+            "{} is late: its host code takes {by} longer per cycle, that of the other ranks does not{function}; they wait for it in collectives{tail}",
+            row.device
+        ),
+    }
+}

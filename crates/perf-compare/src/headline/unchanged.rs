@@ -1,0 +1,112 @@
+//! What is said where no cause is established.
+
+use super::{excludes_zero, from_to, kind, percent};
+use crate::document::{CycleTime, Report, Statement};
+use crate::report_text::short;
+
+/// Returns the change of a few long cycles that the typical one does not have, in words: mean and the quantile that moved most.
+fn of_few_cycles(time: &CycleTime) -> Option<String> {
+    /// Changes of the mean and of a quantile that are worth words, where the typical cycle changed by less than
+    const MEAN: f64 = 0.03;
+    const QUANTILE: f64 = 0.25;
+    /// this.
+    const SAME: f64 = 0.03;
+    let change = |[before, after]: [f64; 2]| after / before - 1.0;
+    let (of_mean, typical) = (change(time.mean_us), change(time.median_us));
+    let quantiles = [("p95", time.p95_us), ("p99", time.p99_us)];
+    let (name, values) = quantiles
+        .into_iter()
+        .max_by(|a, b| change(a.1).abs().total_cmp(&change(b.1).abs()))?;
+    let differs = of_mean.abs() > MEAN || change(values).abs() > QUANTILE;
+    let is_of_few = typical.abs() < SAME && (of_mean - typical).abs() > SAME / 2.0;
+    let said = |values: [f64; 2]| {
+        format!(
+            "{} ({})",
+            from_to(values[0], values[1]),
+            percent(values[1] / values[0])
+        )
+    };
+    (differs && is_of_few).then(|| format!("mean {}, {name} {}", said(time.mean_us), said(values)))
+}
+
+/// The type of cycle whose tail changed, else the first.
+pub(super) fn most_telling(report: &Report) -> Option<&CycleTime> {
+    let mut times = report.cycle_time.iter();
+    let tail = times.find(|time| time.tail.is_some());
+    tail.or_else(|| report.cycle_time.first())
+}
+
+/// More cycles than so many times those recorded are no advice.
+const MOST_MORE: u64 = 50;
+
+pub(super) fn nothing(report: &Report) -> String {
+    let Some(shown) = most_telling(report) else {
+        let changed = report
+            .findings
+            .iter()
+            .find(|f| f.verdict == Statement::Changed);
+        return match changed {
+            Some(f) => format!(
+                "{} changed: {} -> {} {}",
+                f.name,
+                short(f.effect.baseline),
+                short(f.effect.candidate),
+                f.unit
+            ),
+            None => "No change established".to_owned(),
+        };
+    };
+    let effect = &shown.effect;
+    if let Some(tail) = &shown.tail {
+        return format!(
+            "The longest cycles are {}: {}; the typical {} {}",
+            if tail.longer { "longer" } else { "shorter" },
+            tail.said(),
+            kind(shown),
+            from_to(effect.baseline, effect.candidate)
+        );
+    }
+    let relative = |us: f64| format!("{:+.1}", us / effect.baseline * 100.0);
+    let within = effect.interval.map_or(String::new(), |[low, high]| {
+        format!(", difference {} to {} %", relative(low), relative(high))
+    });
+    let few = of_few_cycles(shown);
+    match shown.verdict {
+        Statement::Insufficient => format!(
+            "Too few cycles to say anything: {} and {}; record at least 20 a side",
+            effect.n[0], effect.n[1]
+        ),
+        Statement::Equivalent if excludes_zero(shown) => format!(
+            "Hardly any change: {} time {}{within}, the same within the margin",
+            kind(shown),
+            from_to(effect.baseline, effect.candidate)
+        ),
+        Statement::Equivalent if few.is_none() => format!(
+            "No change: {} time {}{within}",
+            kind(shown),
+            from_to(effect.baseline, effect.candidate)
+        ),
+        _ if few.is_some() => format!(
+            "No change established, but a few long cycles differ: {}; the typical {} {}",
+            few.unwrap_or_default(),
+            kind(shown),
+            from_to(shown.median_us[0], shown.median_us[1])
+        ),
+        _ => {
+            let n = effect.n[0].min(effect.n[1]) as u64;
+            let more = shown
+                .cycles_needed_for_2pct
+                .map(|needed| needed.saturating_sub(n))
+                .filter(|more| *more > 0)
+                .map_or(String::new(), |more| match more > MOST_MORE * n {
+                    true => "; cycles vary too slowly for more of them to help: record several runs of each side".to_owned(),
+                    false => format!("; {more} more cycles a side would show 2 %"),
+                });
+            format!(
+                "No change established: {} time {}{within}{more}",
+                kind(shown),
+                from_to(effect.baseline, effect.candidate)
+            )
+        }
+    }
+}
