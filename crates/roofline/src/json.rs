@@ -144,7 +144,7 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
     }
     let missing =
         analysis.coverage.missing.iter().map(
-            |m| json!({"reason": m.reason, "op": m.op, "time_ns": m.time_ns, "calls": m.calls}),
+            |m| json!({"reason": m.reason, "cause": m.cause, "op": m.op, "time_ns": m.time_ns, "calls": m.calls}),
         );
     object.insert("missing".to_owned(), missing.collect());
     let captures = analysis.list.captures;
@@ -155,6 +155,8 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
             "matched": captures.matched,
             "nearly": captures.nearly,
             "unmatched": captures.unmatched,
+            "too_small": captures.too_small,
+            "unsure": captures.unsure,
         }),
     );
     let fallbacks = analysis.fallbacks.iter();
