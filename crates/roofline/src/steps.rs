@@ -5,7 +5,7 @@ use gpu_time::GpuWork;
 use crate::calls::{Call, CallList};
 use crate::dtype::Precision;
 use crate::limit::{Peaks, RecordedDevices, real};
-use crate::numbers::{Numbers, UnitKind};
+use crate::numbers::{Basis, Numbers, UnitKind};
 use crate::step_name::{Lengths, Phase};
 
 /// Share of a step's GPU time that has numbers from which on its share of the limit is stated, in percent.
@@ -62,7 +62,7 @@ impl Needs {
             return;
         };
         self.known_time_ns = self.known_time_ns.saturating_add(call.time_ns);
-        if numbers.bytes_high.is_none() {
+        if numbers.basis == Basis::Bound {
             self.bounded_time_ns = self.bounded_time_ns.saturating_add(call.time_ns);
         }
         if numbers.unit == UnitKind::Matrix
