@@ -40,10 +40,14 @@ pub(crate) fn forward(
     let peaks = roofline::Peaks::new(device, None, &args.peak);
     let ranks = args.tp.unwrap_or(1);
     let limit = needs.limit(config, u128::from(ranks), &peaks);
+    let several = |n: u128, what: &str| match n {
+        1 => format!("1 {what}"),
+        n => format!("{} {what}s", count_of(n)),
+    };
     let requests = format!(
-        "{} tokens of {} requests",
-        count_of(needs.tokens),
-        count_of(needs.requests)
+        "A step with {} of {}",
+        several(needs.tokens, "token"),
+        several(needs.requests, "request")
     );
     let reads = format!(
         "{} of weights and {} of keys and values on {}",
@@ -57,11 +61,11 @@ pub(crate) fn forward(
     let named = device.map_or("the given peaks", roofline::Device::name);
     match &limit {
         Some(limit) => document.sentence(format!(
-            "{requests} take at least {} on {named}: they read {reads}.",
+            "{requests} takes at least {} on {named}: it reads {reads}.",
             human::duration(limit.ns())
         )),
         None => document.sentence(format!(
-            "{requests} read {reads}; --device or --peak hbm= and bf16= gives the least time of that."
+            "{requests} reads {reads}; --device or --peak hbm= and bf16= gives the least time of that."
         )),
     }
     if needs.weight_bytes_low != needs.weight_bytes_high {

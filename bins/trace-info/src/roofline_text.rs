@@ -4,8 +4,8 @@ use gpu_time::{Note, percent};
 use report::human;
 use report::{Column, Table, Unit};
 use roofline::{
-    Analysis, Basis, By, CaptureCounts, Cause, ENOUGH_KNOWN, Gain, PeakKey, Phase, RecordedDevice,
-    Row, StepRow, UnitKind,
+    Analysis, Basis, By, CaptureCounts, Cause, Gain, PeakKey, Phase, RecordedDevice, Row, StepRow,
+    UnitKind,
 };
 use trace_model::kernel::display_names;
 
@@ -47,7 +47,7 @@ pub(crate) fn answer(analysis: &Analysis) -> String {
             ));
         }
         // Without a share of the limit, what a reader can do about that comes first.
-        (Some(steps), None, Some((_, devices))) => {
+        (Some(steps), None, Some((_, devices))) if !steps.median.is_known_enough() => {
             let own = steps.median.known_pct().unwrap_or(0.0);
             text.push_str(&format!(
                 "; {} of {}, too little for its share of the limit of {devices}",
@@ -60,7 +60,7 @@ pub(crate) fn answer(analysis: &Analysis) -> String {
             text.push('.');
             return text;
         }
-        (None, _, Some((share, devices))) => {
+        (_, _, Some((share, devices))) => {
             let subject = match known < 99.95 {
                 true => "that part runs",
                 false => "it runs",
@@ -433,7 +433,7 @@ fn ladder(steps: &Steps<'_>, analysis: &Analysis) -> String {
             "; {} of its GPU time has numbers",
             human::percent(pct)
         ));
-        if pct < ENOUGH_KNOWN {
+        if !step.is_known_enough() {
             text.push_str(", too little for a share of the limit");
         }
     }

@@ -122,6 +122,15 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
             "known_pct".to_owned(),
             row.known_pct().map_or(Value::Null, real),
         );
+        let share = row.share_of_limit();
+        let ends = share.map_or([None; 2], |(_, ends)| ends);
+        for (name, pct) in [
+            ("share_pct", share.map(|(pct, _)| pct)),
+            ("share_low_pct", ends[0]),
+            ("share_high_pct", ends[1]),
+        ] {
+            step.insert(name.to_owned(), pct.map_or(Value::Null, real));
+        }
         let rows = row.rows.and_then(|n| u64::try_from(n).ok());
         step.insert("product_rows".to_owned(), rows.into());
         let balance = row.balance_tokens.map_or(Value::Null, real);

@@ -169,10 +169,17 @@ impl StepRow {
         self.device_ns.1.saturating_sub(self.device_ns.0)
     }
 
+    /// Returns `true` if at least [`ENOUGH_KNOWN`] percent of its GPU time has numbers.
+    pub fn is_known_enough(&self) -> bool {
+        self.known_pct().is_some_and(|pct| pct >= ENOUGH_KNOWN)
+    }
+
     /// Share of the limit that the step reaches in its busy time, in percent, with its lower and upper end; `None` if less than
     /// [`ENOUGH_KNOWN`] of its GPU time has numbers, or without limits.
     pub fn share_of_limit(&self) -> Option<(f64, [Option<f64>; 2])> {
-        self.known_pct().filter(|pct| *pct >= ENOUGH_KNOWN)?;
+        if !self.is_known_enough() {
+            return None;
+        }
         let busy = crate::views::nanos(self.busy_ns);
         let pct = |ns: f64| 100.0 * ns / busy;
         let own = self.model_limit_ns.filter(|_| busy > 0.0)?;
