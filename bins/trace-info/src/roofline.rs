@@ -340,11 +340,14 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
             let captured: Vec<GpuWork<'_>> =
                 captures.iter().map(|c| GpuWork::new(&c.trace)).collect();
             let captured: Vec<&GpuWork<'_>> = captured.iter().collect();
+            // Before the analysis, so that what they need and its calls are not in memory together.
+            let times = match needs_step_times(report.format.format()) {
+                true => step_times(&work),
+                false => Vec::new(),
+            };
             let found = analyse(&work, &captured, &options, |call| wants(&how, call));
             let mut analysis = found.map_err(usage)?;
-            if needs_step_times(report.format.format()) {
-                step_times(&work, &mut analysis);
-            }
+            add_step_times(&mut analysis, &times);
             let why = part::no_gpu_work(&work, &how);
             let label = input.label.clone();
             Ok((
@@ -448,13 +451,16 @@ fn needs_step_times(format: ReportFormat) -> bool {
     !matches!(format, ReportFormat::Csv | ReportFormat::Parquet)
 }
 
-/// Adds the times of steps: from the end of the step before to the end of its last work on the main stream.
-fn step_times(work: &GpuWork<'_>, analysis: &mut Analysis) {
-    if analysis.steps.is_empty() {
-        return;
-    }
+/// Returns the steps with their times: from the end of the step before to the end of its last work on the main stream.
+fn step_times(work: &GpuWork<'_>) -> Vec<critical_path::Step> {
     let marks = critical_path::marks(work.index(), None);
-    let times = Part::steps_of(work.index(), &marks);
+    match marks.is_empty() {
+        true => Vec::new(),
+        false => Part::steps_of(work.index(), &marks),
+    }
+}
+
+fn add_step_times(analysis: &mut Analysis, times: &[critical_path::Step]) {
     for row in &mut analysis.steps {
         let same =
             |step: &&critical_path::Step| step.name == row.name && step.host_ns.0 == row.host_ns.0;

@@ -42,7 +42,7 @@ pub(crate) fn answer(analysis: &Analysis) -> String {
     match (&steps, share, limits_text(analysis)) {
         (Some(steps), Some((share, device)), _) => {
             text.push_str(&format!(
-                "; {} runs at {share} of the limit of {device}",
+                "; {} reaches {share} of the limit of {device}",
                 steps.named()
             ));
         }
@@ -62,15 +62,23 @@ pub(crate) fn answer(analysis: &Analysis) -> String {
         }
         (_, _, Some((share, devices))) => {
             let subject = match known < 99.95 {
-                true => "that part runs",
-                false => "it runs",
+                true => "that part",
+                false => "it",
             };
-            text.push_str(&format!("; {subject} at {share} of the limit of {devices}"));
+            text.push_str(&match analysis.unlimited_ns() {
+                0 => format!("; {subject} reaches {share} of the limit of {devices}"),
+                _ => format!(
+                    "; on {devices}, whose peaks are known, {subject} reaches {share} of the limit"
+                ),
+            });
+        }
+        (_, _, None) if analysis.coverage.is_empty() => {
+            if let Some(cure) = cures(analysis).first() {
+                text.push_str(&format!(": {cure}"));
+            }
         }
         (_, _, None) => {
-            if let Some(device) = analysis.devices.get(analysis.main_device)
-                && !analysis.coverage.is_empty()
-            {
+            if let Some(device) = analysis.devices.get(analysis.main_device) {
                 text.push_str(&format!("; no limits: {}", device.how));
             }
         }
@@ -109,7 +117,7 @@ fn numbers_line(analysis: &Analysis) -> String {
     let mut text = parts.join(", ");
     if let Some((share, _)) = limits_text(analysis) {
         text.push_str(&format!(
-            "; calls with numbers run at {share} of their limits"
+            "; calls with numbers reach {share} of their limits"
         ));
         let without = analysis.unlimited_ns();
         if without > 0 {
@@ -134,16 +142,20 @@ fn range(pct: f64, [low, high]: [Option<f64>; 2]) -> String {
     }
 }
 
-/// The share of the limit that a step reaches: at least so much where calls have no numbers or lower bounds.
+/// The share of the limit that a step reaches: at least so much where calls have no numbers or lower bounds, with its ends where
+/// the weights that are read are an estimate.
 fn share_text(step: &StepRow) -> Option<String> {
     let (pct, [low, high]) = step.share_of_limit()?;
     let needs = &step.needs;
-    Some(
-        match needs.unknown_time_ns > 0 || needs.bounded_time_ns > 0 {
-            true => range(pct, [low, None]),
-            false => range(pct, [low, high]),
-        },
-    )
+    let is_partial = needs.unknown_time_ns > 0 || needs.bounded_time_ns > 0;
+    let own = human::percent(pct);
+    let [low, high] = [low, high].map(|end| end.map(human::percent));
+    Some(match (low.filter(|low| *low != own), high) {
+        (None, _) if is_partial => format!("at least {own}"),
+        (None, _) => own,
+        (Some(low), Some(high)) if !is_partial => format!("{own} ({low} to {high})"),
+        (Some(low), _) => format!("{own} (at least {low})"),
+    })
 }
 
 /// The steps of one kind.
@@ -205,7 +217,7 @@ pub(crate) fn write(
         let fractions = args.achievable.iter();
         let fractions = fractions.map(|(key, by)| format!("{} {by}", key.name()));
         let text = format!(
-            "calls with numbers run at {} of what is achievable at fractions of {}",
+            "calls with numbers reach {} of what is achievable at fractions of {}",
             human::percent(pct),
             fractions.collect::<Vec<_>>().join(", ")
         );
@@ -486,7 +498,7 @@ fn pct_text(row: &Row) -> String {
     match row.basis() {
         Basis::Bound => format!("≥ {}", digits(of(row.limit_low_ns).unwrap_or(pct))),
         Basis::Estimate => match (of(row.limit_low_ns), of(row.limit_high_ns)) {
-            (Some(low), Some(high)) => {
+            (Some(low), Some(high)) if digits(low) != digits(high) => {
                 format!("{} ({} to {})", digits(pct), digits(low), digits(high))
             }
             _ => digits(pct),

@@ -161,9 +161,9 @@ fn coverage_is_in_the_first_line_and_nothing_is_dropped() {
     let sentence = sentence.join(" ");
     let (answer, _) = sentence.split_once("1 decode step,").unwrap();
     for part in [
-        "the decode step runs at at least ",
+        "the decode step reaches at least ",
         "% of the limit of NVIDIA H100 SXM; most to gain: ",
-        " in 2 aten::mm (mostly kernel gemm), bound by memory",
+        " in 1 vllm::unified_attention_with_output (mostly kernel attend), bound by memory, at ",
     ] {
         assert!(answer.contains(part), "{part}\n{answer}");
     }

@@ -12,8 +12,9 @@ use crate::dtype::Dtype;
 use crate::marks::Marks;
 use crate::models::{Models, collective_numbers};
 use crate::numbers::{Answer, Numbers, Unknown};
-use crate::recorded::{CollectiveSizes, Context};
+use crate::recorded::{CollectiveSizes, Context, Recorded};
 use crate::source::{Signature, SignatureKey, Source};
+use crate::step_name::Lengths;
 
 /// What is known of a call until it has numbers.
 struct Found {
@@ -104,12 +105,29 @@ fn cache_type(writes: Option<&Writes>, at: i64) -> Option<Dtype> {
 struct Memo {
     signature: SignatureKey,
     names: u32,
-    step: Option<u32>,
+    lengths: Option<Lengths>,
     cache: Option<Dtype>,
     is_host_copy: bool,
     collective: Option<CollectiveSizes>,
     window: Option<u128>,
     others: u32,
+}
+
+/// The arguments of an operator, parsed.
+struct Parsed {
+    dims: String,
+    types: String,
+    recorded: Recorded,
+}
+
+impl Parsed {
+    fn new(signature: &Signature<'_>) -> Self {
+        Self {
+            dims: compact(signature.dims),
+            types: compact(signature.types),
+            recorded: signature.recorded(),
+        }
+    }
 }
 
 /// Everything that the numbers of work without operator depend on, if it is no collective.
@@ -150,6 +168,8 @@ impl<'t> Builder<'_, '_, 't> {
         let mut kinds = Kinds::default();
         let mut memo: FxHashMap<Memo, u32> = FxHashMap::default();
         let mut alone: FxHashMap<AloneMemo, u32> = FxHashMap::default();
+        // Steps of other lengths have the same arguments.
+        let mut parsed: FxHashMap<SignatureKey, Parsed> = FxHashMap::default();
         for (at, (call, found)) in calls.iter_mut().zip(&found).enumerate() {
             let Some((source, op)) = found.op else {
                 call.kind = self.alone(found.first, world_size, &mut alone, &mut kinds);
@@ -163,7 +183,10 @@ impl<'t> Builder<'_, '_, 't> {
             let key = Memo {
                 signature: signature.key(),
                 names: found.names,
-                step: call.step.filter(|_| is_attention),
+                lengths: call
+                    .step
+                    .filter(|_| is_attention)
+                    .map(|at| self.marks.all[at as usize].lengths),
                 cache: match is_attention {
                     true => self.cache_of(call, found, &writes),
                     false => None,
@@ -180,7 +203,11 @@ impl<'t> Builder<'_, '_, 't> {
                 Some(kind) => *kind,
                 None => {
                     let names = &sets.all[key.names as usize];
-                    let kind = self.operator(&signature, &key, names, world_size, experts.as_ref());
+                    let parsed = parsed
+                        .entry(key.signature)
+                        .or_insert_with(|| Parsed::new(&signature));
+                    let op = (signature.op, &*parsed);
+                    let kind = self.operator(op, &key, names, world_size, experts.as_ref());
                     let kind = kinds.place(kind);
                     memo.insert(key, kind);
                     kind
@@ -534,7 +561,7 @@ impl<'t> Builder<'_, '_, 't> {
 
     fn operator(
         &self,
-        signature: &Signature<'t>,
+        (op, parsed): (&str, &Parsed),
         key: &Memo,
         names: &[StrId],
         world_size: Option<u32>,
@@ -542,37 +569,34 @@ impl<'t> Builder<'_, '_, 't> {
     ) -> Kind {
         let trace = self.work.trace();
         let kernels: Vec<&str> = names.iter().map(|name| trace.text(*name)).collect();
-        let lengths = key.step.map(|at| self.marks.all[at as usize].lengths);
         let context = Context {
             kernels: &kernels,
             collective: key.collective.as_ref(),
-            lengths: lengths.as_ref(),
+            lengths: key.lengths.as_ref(),
             cache_type: key.cache,
             world_size,
             is_host_copy: key.is_host_copy,
             window: key.window,
             experts,
         };
-        let answer = |signature: &Signature<'_>| {
-            self.models
-                .numbers(signature.op, &signature.recorded(), &context)
-        };
-        let mut own = answer(signature);
+        let mut own = self.models.numbers(op, &parsed.recorded, &context);
         if let Some(others) = self.others.get(key.others as usize)
             && !others.is_empty()
         {
             let others = others.iter().map(|(source, op)| {
                 let own = &self.sources[*source as usize];
-                answer(&own.signature(own.index.trace().slice(*op)))
+                let signature = own.signature(own.index.trace().slice(*op));
+                let recorded = signature.recorded();
+                self.models.numbers(signature.op, &recorded, &context)
             });
             let others: Vec<Answer> = others.collect();
             own = own.and_then(|own| own.one_of(&others));
         }
         Kind {
-            op: signature.op.to_owned(),
+            op: op.to_owned(),
             kernel: String::new(),
-            dims: compact(signature.dims),
-            types: compact(signature.types),
+            dims: parsed.dims.clone(),
+            types: parsed.types.clone(),
             answer: own,
         }
     }
