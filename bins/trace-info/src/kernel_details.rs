@@ -3,23 +3,22 @@
 use cli::Outcome;
 use gpu_time::GpuWork;
 use report::SchemaVersion;
-use roofline::{
-    CallOptions, DeviceOptions, KernelDetail, Knowledge, Options, analyse, details_table,
-    kernel_details,
-};
+use roofline::{KernelDetail, analyse, details_table, kernel_details};
 
 use crate::args::ReportFormat;
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::kernels::KernelsArgs;
 use crate::part;
-use crate::roofline::wants;
+use crate::roofline::{Known, captures, usage, wants};
 use crate::roofline_text;
 
 const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
 
 struct Answer {
     label: String,
+    /// How much has numbers, and how near to the limit that runs.
+    answer: String,
     rows: Vec<KernelDetail>,
     notes: Vec<gpu_time::Note>,
 }
@@ -27,34 +26,31 @@ struct Answer {
 pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
-    let knowledge = Knowledge::default();
-    let mut options = Options::new(CallOptions::new(&knowledge));
-    let mut devices = DeviceOptions::default();
-    devices.key.clone_from(&args.device);
-    options.devices = devices;
-    let each = empty::read_each(
-        report,
-        &report.traces()?,
-        |options| {
-            args.part.keep_args(options);
-            if let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args {
-                let more = roofline::ARG_KEYS.iter().chain(roofline::DETAIL_KEYS);
-                keys.extend(more.map(|key| (*key).to_owned()));
-            }
-        },
-        |input| {
-            let work: GpuWork<'_> = args.rules.work(&input.trace);
-            let (how, notes) = args.part.resolve(input, &work)?;
-            let analysis = analyse(&work, &[], &options, |call| wants(&how, call))
-                .map_err(|error| cli::usage(error.to_string()))?;
-            let answer = Answer {
-                label: input.label.clone(),
-                rows: kernel_details(&work, &analysis, |call| wants(&how, call)),
-                notes,
-            };
-            Ok((answer, part::no_gpu_work(&work, &how)))
-        },
-    )?;
+    let known = Known::new(args.extensions.as_deref(), args.model.as_deref())?;
+    let options = known.options(args.tp, args.device.as_ref());
+    let keep = |options: &mut perfetto_reader::ReadOptions| {
+        args.part.keep_args(options);
+        if let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args {
+            let more = roofline::ARG_KEYS.iter().chain(roofline::DETAIL_KEYS);
+            keys.extend(more.map(|key| (*key).to_owned()));
+        }
+    };
+    let captures = captures(&args.capture, report, keep)?;
+    let each = empty::read_each(report, &report.traces()?, keep, |input| {
+        let work: GpuWork<'_> = args.rules.work(&input.trace);
+        let (how, notes) = args.part.resolve(input, &work)?;
+        let captured: Vec<GpuWork<'_>> = captures.iter().map(|c| GpuWork::new(&c.trace)).collect();
+        let captured: Vec<&GpuWork<'_>> = captured.iter().collect();
+        let analysis =
+            analyse(&work, &captured, &options, |call| wants(&how, call)).map_err(usage)?;
+        let answer = Answer {
+            label: input.label.clone(),
+            answer: roofline_text::answer(&analysis),
+            rows: kernel_details(&work, &analysis, |call| wants(&how, call)),
+            notes,
+        };
+        Ok((answer, part::no_gpu_work(&work, &how)))
+    })?;
     let mut document = Document::new(VERSION);
     let all: Vec<(&str, &[KernelDetail])> = each
         .results
@@ -67,12 +63,19 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         report.format.format(),
         ReportFormat::Text | ReportFormat::Md
     );
-    if is_text {
+    if !is_text {
+        for answer in &each.results {
+            report
+                .verbosity
+                .note(format!("{}: {}", answer.label, answer.answer));
+        }
+    } else {
         for (answer, why) in each.with_reasons() {
             document.heading(&answer.label);
             if empty::instead_of_tables(&mut document, why) {
                 continue;
             }
+            document.sentence(answer.answer.as_str());
             document.notes(&answer.notes);
             let top = args.top.unwrap_or(20);
             let title = format!(

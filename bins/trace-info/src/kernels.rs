@@ -1,5 +1,7 @@
 //! `trace-info kernels`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use cli::Outcome;
 use gpu_time::compat::tracelens::{self, Launcher};
@@ -51,6 +53,18 @@ pub(crate) struct KernelsArgs {
     /// With --details: the device, whatever the trace states (trace-info roofline --list-devices)
     #[arg(long, value_name = "KEY", requires = "details")]
     pub(crate) device: Option<String>,
+    /// With --details: traces recorded while the graphs were captured that the traces replay
+    #[arg(long, value_name = "FILE", requires = "details")]
+    pub(crate) capture: Vec<PathBuf>,
+    /// With --details: configuration of the model (config.json of Hugging Face)
+    #[arg(long, value_name = "FILE", requires = "details")]
+    pub(crate) model: Option<PathBuf>,
+    /// With --model: ranks of tensor parallelism [default: by the heads of queries, else 1]
+    #[arg(long, value_name = "N", requires = "model")]
+    pub(crate) tp: Option<u32>,
+    /// With --details: operators and devices of your own, as TOML (docs/guide/limit.md)
+    #[arg(long, value_name = "FILE", requires = "details")]
+    pub(crate) extensions: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) part: PartArgs,
     #[command(flatten)]

@@ -4,15 +4,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use cli::{OrExit as _, Outcome, VerbosityArgs};
-use critical_path::{Graph, Part, PartOptions};
+use cli::{OrExit as _, Outcome};
+use critical_path::Part;
 use gpu_time::{GpuWork, Note, Split, StepRule};
 use perfetto_reader::ArgPolicy;
 use report::{Column, SchemaVersion, Table};
 use roofline::config::{Config, Forward, Request};
 use roofline::{
-    Analysis, By, Call, CallOptions, DeviceOptions, Error, Knowledge, Options, PeakKey, Sort,
-    analyse, document, model_document, tables,
+    Analysis, By, Call, CallOptions, Error, Knowledge, Options, PeakKey, Sort, analyse, document,
+    model_document, tables,
 };
 use trace_input::NamedTrace;
 
@@ -189,9 +189,11 @@ fn key_value(text: &str) -> Result<(PeakKey, f64), String> {
 
 fn peak(text: &str) -> Result<(PeakKey, f64), String> {
     let (key, value) = key_value(text)?;
-    match value.is_finite() && value >= 0.0 {
+    // The least time of a kernel may be none; a peak of 0 is no limit.
+    let is_right = value > 0.0 || (value == 0.0 && key == PeakKey::Launch);
+    match value.is_finite() && is_right {
         true => Ok((key, value)),
-        false => Err("expected a number of at least 0".to_owned()),
+        false => Err("expected a number above 0".to_owned()),
     }
 }
 
@@ -250,19 +252,20 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Knowledge besides the traces.
-struct Known {
+pub(crate) struct Known {
     knowledge: Knowledge,
     config: Option<Config>,
 }
 
 impl Known {
-    fn new(args: &RooflineArgs) -> anyhow::Result<Self> {
+    /// Reads a user's own rows and the configuration of the model.
+    pub(crate) fn new(extensions: Option<&Path>, model: Option<&Path>) -> anyhow::Result<Self> {
         let mut knowledge = Knowledge::default();
-        if let Some(path) = &args.extensions {
+        if let Some(path) = extensions {
             let added = knowledge.extend(&text_of(path)?);
             added.map_err(|error| cli::usage(format!("{}: {error}", path.display())))?;
         }
-        let config = match &args.model {
+        let config = match model {
             None => None,
             Some(path) => {
                 let parsed = Config::parse(&text_of(path)?);
@@ -272,20 +275,23 @@ impl Known {
         Ok(Self { knowledge, config })
     }
 
-    fn options(&self, args: &RooflineArgs) -> Options<'_> {
+    /// Options of an analysis with this knowledge.
+    pub(crate) fn options(&self, tp: Option<u32>, device: Option<&String>) -> Options<'_> {
         let mut calls = CallOptions::new(&self.knowledge);
         calls.config = self.config.as_ref();
-        calls.tp = args.tp.map(u128::from);
+        calls.tp = tp.map(u128::from);
         let mut options = Options::new(calls);
-        let mut devices = DeviceOptions::default();
-        devices.key.clone_from(&args.device);
-        devices.peaks.clone_from(&args.peak);
-        devices.achievable.clone_from(&args.achievable);
-        options.devices = devices;
-        options.by = args.by.by();
-        options.sort = args.sort.unwrap_or_default().into();
+        options.devices.key = device.cloned();
         options.is_layer = rca_cycles::engine::is_layer;
         options
+    }
+}
+
+/// Makes wrong usage of a failed analysis.
+pub(crate) fn usage(error: Error) -> anyhow::Error {
+    match error {
+        Error::Device(error) => cli::usage(error.to_string()),
+        error => cli::usage(format!("--model: {error}")),
     }
 }
 
@@ -297,7 +303,7 @@ struct Answered {
 }
 
 pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
-    let known = Known::new(args)?;
+    let known = Known::new(args.extensions.as_deref(), args.model.as_deref())?;
     let report = &args.report;
     if args.list_devices {
         return list_devices(args, &known);
@@ -318,8 +324,12 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
     }
     let to = Destination::open(report)?;
     let figure = roofline_figure::open(args)?;
-    let captures = captures(args, report.verbosity)?;
-    let options = known.options(args);
+    let captures = captures(&args.capture, report, |options| keep_args(args, options))?;
+    let mut options = known.options(args.tp, args.device.as_ref());
+    options.devices.peaks.clone_from(&args.peak);
+    options.devices.achievable.clone_from(&args.achievable);
+    options.by = args.by.by();
+    options.sort = args.sort.unwrap_or_default().into();
     let mut each = empty::read_each(
         report,
         &report.traces()?,
@@ -330,14 +340,14 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
             let captured: Vec<GpuWork<'_>> =
                 captures.iter().map(|c| GpuWork::new(&c.trace)).collect();
             let captured: Vec<&GpuWork<'_>> = captured.iter().collect();
+            // Before the analysis, so that what they need and its calls are not in memory together.
+            let times = match needs_step_times(report.format.format()) {
+                true => step_times(&work),
+                false => Vec::new(),
+            };
             let found = analyse(&work, &captured, &options, |call| wants(&how, call));
-            let mut analysis = found.map_err(|error| match error {
-                Error::Device(error) => cli::usage(error.to_string()),
-                error => cli::usage(format!("--model: {error}")),
-            })?;
-            if needs_step_times(report.format.format()) {
-                step_times(&work, &mut analysis);
-            }
+            let mut analysis = found.map_err(usage)?;
+            add_step_times(&mut analysis, &times);
             let why = part::no_gpu_work(&work, &how);
             let label = input.label.clone();
             Ok((
@@ -385,8 +395,8 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
             } else {
                 debug_assert!(format != ReportFormat::Json);
                 for (label, analysis) in &all {
-                    let coverage = roofline_text::coverage(analysis);
-                    report.verbosity.note(format!("{label}: {coverage}"));
+                    let answer = roofline_text::answer(analysis);
+                    report.verbosity.note(format!("{label}: {answer}"));
                 }
             }
             document.write(to)?;
@@ -396,7 +406,7 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
     let outcome = each.end(report)?;
     if is_empty && text && outcome == Outcome::Fine {
         return Err(cli::cannot_answer(
-            "no GPU activity has numbers: record with record_shapes=True",
+            "no GPU activity has numbers: the line \"more\" says what would give it some",
         ));
     }
     Ok(outcome)
@@ -421,16 +431,18 @@ fn keep_args(args: &RooflineArgs, options: &mut perfetto_reader::ReadOptions) {
     }
 }
 
-fn captures(args: &RooflineArgs, verbosity: VerbosityArgs) -> anyhow::Result<Vec<NamedTrace>> {
-    let paths = match args.capture.is_empty() {
+/// Reads the recordings of captures.
+pub(crate) fn captures(
+    paths: &[PathBuf],
+    report: &ReportArgs,
+    keep: impl Fn(&mut perfetto_reader::ReadOptions),
+) -> anyhow::Result<Vec<NamedTrace>> {
+    let verbosity = report.verbosity;
+    let paths = match paths.is_empty() {
         true => Vec::new(),
-        false => trace_input::expand(&args.capture, verbosity)?,
+        false => trace_input::expand(paths, verbosity)?,
     };
-    let read = |path: &PathBuf| {
-        trace_input::read(path, &args.report.input, verbosity, |options| {
-            keep_args(args, options);
-        })
-    };
+    let read = |path: &PathBuf| trace_input::read(path, &report.input, verbosity, &keep);
     paths.iter().map(read).collect()
 }
 
@@ -439,15 +451,16 @@ fn needs_step_times(format: ReportFormat) -> bool {
     !matches!(format, ReportFormat::Csv | ReportFormat::Parquet)
 }
 
-/// Adds the times of steps: from the end of the step before to the end of its last work on the main stream.
-fn step_times(work: &GpuWork<'_>, analysis: &mut Analysis) {
-    if analysis.steps.is_empty() {
-        return;
-    }
+/// Returns the steps with their times: from the end of the step before to the end of its last work on the main stream.
+fn step_times(work: &GpuWork<'_>) -> Vec<critical_path::Step> {
     let marks = critical_path::marks(work.index(), None);
-    let part = Part::new(work.index(), 0, &marks, PartOptions::default());
-    let graph = Graph::new(vec![part], None);
-    let times = graph.steps(0);
+    match marks.is_empty() {
+        true => Vec::new(),
+        false => Part::steps_of(work.index(), &marks),
+    }
+}
+
+fn add_step_times(analysis: &mut Analysis, times: &[critical_path::Step]) {
     for row in &mut analysis.steps {
         let same =
             |step: &&critical_path::Step| step.name == row.name && step.host_ns.0 == row.host_ns.0;
@@ -505,7 +518,7 @@ fn forward(args: &RooflineArgs, config: &Config, known: &Known) -> anyhow::Resul
     }
     let mut document = Document::new(VERSION);
     document.tables.push(forward_table(&needs)?);
-    roofline_known::forward(&mut document, args, &needs, &known.knowledge)?;
+    roofline_known::forward(&mut document, args, (config, &needs), &known.knowledge)?;
     document.write(to)?;
     Ok(Outcome::Fine)
 }

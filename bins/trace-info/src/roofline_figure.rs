@@ -57,7 +57,7 @@ pub(crate) fn write(figure: FigureFile, all: &[(&str, &Analysis)]) -> anyhow::Re
         for (label, analysis) in all {
             let table = tables::calls(&[(*label, *analysis)], ROWS)?;
             let section = Section::new((*label).to_owned())
-                .text(&roofline_text::coverage(analysis))
+                .text(&roofline_text::answer(analysis))
                 .figure(
                     &draw(label, analysis),
                     "Each dot is an operator with its shapes",
@@ -125,13 +125,28 @@ fn draw(label: &str, analysis: &Analysis) -> Svg {
             }
         }
         let hbm = device.peaks.get(PeakKey::Hbm).unwrap_or(0.0);
+        // The slope that all roofs share, up to the lowest of them.
+        let lowest = roofs
+            .iter()
+            .map(|roof| roof.1)
+            .fold(f64::INFINITY, f64::min);
+        if lowest.is_finite() {
+            let ridge = lowest * 1e3 / hbm;
+            let from = low.min(ridge) / MARGIN;
+            let slope = vec![(from, from * hbm / 1e3), (ridge, lowest)];
+            let name = format!("memory, {hbm} GB/s");
+            plot.series.push(Series::new(name, Mark::Line, slope));
+        }
         for (name, peak) in roofs {
             // GB/s times FLOP for each byte are GFLOP/s.
             let ridge = peak * 1e3 / hbm;
             let (from, to) = (low.min(ridge) / MARGIN, high.max(ridge) * MARGIN);
             let roof = vec![(from, from * hbm / 1e3), (ridge, peak), (to, peak)];
-            plot.series
-                .push(Series::new(format!("limit of {name}"), Mark::Line, roof));
+            plot.series.push(Series::new(
+                format!("limit of {name}, {peak} TFLOP/s"),
+                Mark::Line,
+                roof,
+            ));
         }
     }
     let mut by_time: Vec<(&str, Dots)> = points.into_iter().collect();

@@ -2,8 +2,8 @@
 
 use report::human;
 use report::{Column, Table};
-use roofline::config::Forward;
-use roofline::{Knowledge, PeakKey, Precision};
+use roofline::config::{Config, Forward};
+use roofline::{Knowledge, PeakKey};
 
 use crate::document::Document;
 use crate::roofline::RooflineArgs;
@@ -27,25 +27,9 @@ pub(crate) fn quantities(needs: &Forward) -> [(&'static str, u128); 9] {
 pub(crate) fn forward(
     document: &mut Document,
     args: &RooflineArgs,
-    needs: &Forward,
+    (config, needs): (&Config, &Forward),
     knowledge: &Knowledge,
 ) -> anyhow::Result<()> {
-    document.sentence(format!(
-        "{} tokens of {} requests read {} of weights and {} of keys and values on each of {} ranks.",
-        count_of(needs.tokens),
-        count_of(needs.requests),
-        bytes(needs.weight_bytes),
-        bytes(needs.kv_bytes),
-        args.tp.unwrap_or(1)
-    ));
-    if needs.weight_bytes_low != needs.weight_bytes_high {
-        let text = format!(
-            "{} to {}, by which experts are drawn",
-            bytes(needs.weight_bytes_low),
-            bytes(needs.weight_bytes_high)
-        );
-        document.line("weights", text);
-    }
     let device = args.device.as_deref().map(|key| {
         knowledge
             .devices
@@ -54,23 +38,54 @@ pub(crate) fn forward(
     });
     let device = device.transpose()?;
     let peaks = roofline::Peaks::new(device, None, &args.peak);
-    if let (Some(hbm), Some((tflops, precision))) =
-        (peaks.get(PeakKey::Hbm), peaks.matrix(Precision::Bf16))
-    {
-        #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-        let (moved, flops) = (
-            (needs.weight_bytes + needs.kv_bytes) as f64,
-            (needs.linear_flops + needs.attention_flops) as f64,
+    let ranks = args.tp.unwrap_or(1);
+    let limit = needs.limit(config, u128::from(ranks), &peaks);
+    let several = |n: u128, what: &str| match n {
+        1 => format!("1 {what}"),
+        n => format!("{} {what}s", count_of(n)),
+    };
+    let requests = format!(
+        "A step with {} of {}",
+        several(needs.tokens, "token"),
+        several(needs.requests, "request")
+    );
+    let reads = format!(
+        "{} of weights and {} of keys and values on {}",
+        bytes(needs.weight_bytes),
+        bytes(needs.kv_bytes),
+        match ranks {
+            1 => "1 rank".to_owned(),
+            n => format!("each of {n} ranks"),
+        }
+    );
+    let named = device.map_or("the given peaks", roofline::Device::name);
+    match &limit {
+        Some(limit) => document.sentence(format!(
+            "{requests} takes at least {} on {named}: it reads {reads}.",
+            human::duration(limit.ns())
+        )),
+        None => document.sentence(format!(
+            "{requests} reads {reads}; --device or --peak hbm= and bf16= gives the least time of that."
+        )),
+    }
+    if needs.weight_bytes_low != needs.weight_bytes_high {
+        let text = format!(
+            "{} to {}, by which experts are drawn",
+            bytes(needs.weight_bytes_low),
+            bytes(needs.weight_bytes_high)
         );
-        let (memory, compute) = (moved / hbm, flops / (tflops * 1e3));
+        document.line("weights", text);
+    }
+    if let Some(limit) = &limit {
         document.line(
             "limit",
             format!(
-                "{}: memory {}, arithmetic in {} {}",
-                human::duration(memory.max(compute)),
-                human::duration(memory),
-                precision.name(),
-                human::duration(compute)
+                "{}: the longer of memory {} and arithmetic {} ({} in products with weights), and all-reduces {}",
+                human::duration(limit.ns()),
+                human::duration(limit.memory_ns),
+                human::duration(limit.compute_ns),
+                limit.precision.name(),
+                limit.link_ns.map_or("without a known link".to_owned(), human::duration)
             ),
         );
     }

@@ -1,9 +1,12 @@
-//! How far from the limit, as text: the coverage first, then the ladder of a step, then what gains most.
+//! How far from the limit, as text: the answer first, then the ladder of a step, what gains most, and on what that rests.
 
 use gpu_time::{Note, percent};
 use report::human;
 use report::{Column, Table, Unit};
-use roofline::{Analysis, Basis, By, Phase, RecordedDevice, Row, StepRow};
+use roofline::{
+    Analysis, Basis, By, CaptureCounts, Cause, Gain, PeakKey, Phase, RecordedDevice, Row, StepRow,
+    UnitKind,
+};
 use trace_model::kernel::display_names;
 
 use crate::document::Document;
@@ -23,46 +26,107 @@ fn shown(ns: i64) -> String {
     human::duration(precise(ns))
 }
 
-/// The first line: how much of the GPU time has numbers, and on what these rest.
-pub(crate) fn coverage(analysis: &Analysis) -> String {
-    let coverage = &analysis.coverage;
-    let all = coverage.time_ns();
-    let known = coverage.known_pct().unwrap_or(0.0);
+/// The answer in one sentence: how much of the GPU time has numbers, how near to the limit it runs, and what gains most.
+pub(crate) fn answer(analysis: &Analysis) -> String {
+    let known = analysis.coverage.known_pct().unwrap_or(0.0);
     let mut text = format!(
         "{} of {} GPU time has numbers",
         human::percent(known),
-        shown(all)
+        shown(analysis.coverage.time_ns())
     );
-    let parts: Vec<String> = Basis::ALL
-        .iter()
-        .zip(&coverage.by_basis)
-        .filter(|(basis, share)| **basis != Basis::Unknown && share.calls > 0)
+    let steps = main_phase(analysis);
+    let share = steps.as_ref().and_then(|steps| {
+        let device = analysis.devices.get(steps.median.device)?;
+        Some((share_text(steps.median)?, device.name.as_str()))
+    });
+    match (&steps, share, limits_text(analysis)) {
+        (Some(steps), Some((share, device)), _) => {
+            text.push_str(&format!(
+                "; {} reaches {share} of the limit of {device}",
+                steps.named()
+            ));
+        }
+        // Without a share of the limit, what a reader can do about that comes first.
+        (Some(steps), None, Some((_, devices))) if !steps.median.is_known_enough() => {
+            let own = steps.median.known_pct().unwrap_or(0.0);
+            text.push_str(&format!(
+                "; {} of {}, too little for its share of the limit of {devices}",
+                human::percent(own),
+                steps.named()
+            ));
+            if let Some(cure) = cures(analysis).first() {
+                text.push_str(&format!(": {cure}"));
+            }
+            text.push('.');
+            return text;
+        }
+        (_, _, Some((share, devices))) => {
+            let subject = match known < 99.95 {
+                true => "that part",
+                false => "it",
+            };
+            text.push_str(&match analysis.unlimited_ns() {
+                0 => format!("; {subject} reaches {share} of the limit of {devices}"),
+                _ => format!(
+                    "; on {devices}, whose peaks are known, {subject} reaches {share} of the limit"
+                ),
+            });
+        }
+        (_, _, None) if analysis.coverage.is_empty() => {
+            if let Some(cure) = cures(analysis).first() {
+                text.push_str(&format!(": {cure}"));
+            }
+        }
+        (_, _, None) => {
+            if let Some(device) = analysis.devices.get(analysis.main_device) {
+                text.push_str(&format!("; no limits: {}", device.how));
+            }
+        }
+    }
+    if let Some(gain) = analysis.gains.first() {
+        text.push_str(&format!("; most to gain: {}", gain_text(gain, analysis)));
+    }
+    text.push('.');
+    text
+}
+
+/// How near to their limits the calls with numbers run, and on which devices; `None` without limits.
+fn limits_text(analysis: &Analysis) -> Option<(String, String)> {
+    let share = range(analysis.pct()?, analysis.pct_ends());
+    let mut names: Vec<&str> = Vec::new();
+    for device in analysis.limited_devices() {
+        if !names.contains(&device.name.as_str()) {
+            names.push(&device.name);
+        }
+    }
+    Some((share, names.join(" and ")))
+}
+
+/// On what the numbers rest, and how near to their limits all calls with numbers run together.
+fn numbers_line(analysis: &Analysis) -> String {
+    let coverage = &analysis.coverage;
+    let all = coverage.time_ns();
+    let parts = Basis::ALL.iter().zip(&coverage.by_basis);
+    let parts = parts.filter(|(_, share)| share.calls > 0);
+    let parts: Vec<String> = parts
         .map(|(basis, share)| {
             let share = percent(share.time_ns, all).unwrap_or(0.0);
             format!("{} {}", basis.name(), human::percent(share))
         })
         .collect();
-    if !parts.is_empty() {
-        text.push_str(&format!(" ({})", parts.join(", ")));
-    }
-    match (analysis.pct(), analysis.devices.get(analysis.main_device)) {
-        (Some(pct), Some(device)) => {
-            let subject = match known < 99.95 {
-                true => "that part runs",
-                false => "it runs",
-            };
+    let mut text = parts.join(", ");
+    if let Some((share, _)) = limits_text(analysis) {
+        text.push_str(&format!(
+            "; calls with numbers reach {share} of their limits"
+        ));
+        let without = analysis.unlimited_ns();
+        if without > 0 {
             text.push_str(&format!(
-                "; {subject} at {} of the limit of {}",
-                range(pct, analysis.pct_ends()),
-                device.name
+                ", but for {} on devices whose peaks are not known",
+                shown(without)
             ));
         }
-        (None, Some(device)) if !coverage.is_empty() => {
-            text.push_str(&format!("; no limits: {}", device.how));
-        }
-        _ => {}
     }
-    text.push('.');
     text
 }
 
@@ -78,6 +142,64 @@ fn range(pct: f64, [low, high]: [Option<f64>; 2]) -> String {
     }
 }
 
+/// The share of the limit that a step reaches: at least so much where calls have no numbers or lower bounds, with its ends where
+/// the weights that are read are an estimate.
+fn share_text(step: &StepRow) -> Option<String> {
+    let (pct, [low, high]) = step.share_of_limit()?;
+    let needs = &step.needs;
+    let is_partial = needs.unknown_time_ns > 0 || needs.bounded_time_ns > 0;
+    let own = human::percent(pct);
+    let [low, high] = [low, high].map(|end| end.map(human::percent));
+    Some(match (low.filter(|low| *low != own), high) {
+        (None, _) if is_partial => format!("at least {own}"),
+        (None, _) => own,
+        (Some(low), Some(high)) if !is_partial => format!("{own} ({low} to {high})"),
+        (Some(low), _) => format!("{own} (at least {low})"),
+    })
+}
+
+/// The steps of one kind.
+struct Steps<'a> {
+    phase: Phase,
+    count: usize,
+    /// Sum of their busy times.
+    busy_ns: i64,
+    /// The one with the median busy time.
+    median: &'a StepRow,
+}
+
+impl Steps<'_> {
+    fn named(&self) -> String {
+        match self.count {
+            1 => format!("the {} step", self.phase.name()),
+            n => format!("the median of {n} {} steps", self.phase.name()),
+        }
+    }
+}
+
+/// The steps of a phase, if there are any.
+fn steps_of(analysis: &Analysis, phase: Phase) -> Option<Steps<'_>> {
+    let all = analysis.steps.iter();
+    let mut steps: Vec<&StepRow> = all.filter(|step| step.phase() == Some(phase)).collect();
+    steps.sort_by_key(|step| step.busy_ns);
+    Some(Steps {
+        phase,
+        count: steps.len(),
+        busy_ns: steps.iter().map(|step| step.busy_ns).sum(),
+        median: steps.get(steps.len().saturating_sub(1) / 2)?,
+    })
+}
+
+/// Phases with work, in the order in which they are shown.
+const PHASES: [Phase; 3] = [Phase::Prefill, Phase::Decode, Phase::Mixed];
+
+/// The phase with most GPU time.
+fn main_phase(analysis: &Analysis) -> Option<Steps<'_>> {
+    let all = PHASES.into_iter().rev();
+    let all = all.filter_map(|phase| steps_of(analysis, phase));
+    all.max_by_key(|steps| steps.busy_ns)
+}
+
 pub(crate) fn write(
     document: &mut Document,
     args: &RooflineArgs,
@@ -85,58 +207,25 @@ pub(crate) fn write(
     notes: &[Note],
 ) -> anyhow::Result<()> {
     document.heading(label);
-    document.sentence(coverage(analysis));
-    for device in analysis.devices.iter() {
-        document.line("device", device_line(device));
-        document.line("peaks", peaks_line(device));
-    }
-    if let Some(shortest) = analysis.shortest_ns {
-        let text = format!(
-            "1 % of the GPU activities take less than {}",
-            shown(shortest)
-        );
-        document.line("shortest", text);
-    }
-    for (own, taken) in &analysis.fallbacks {
-        let text = format!(
-            "no units for {}: the peak of {} is taken",
-            own.name(),
-            taken.name()
-        );
-        document.line("fallback", text);
-    }
-    let captures = analysis.list.captures;
-    if captures.captures > 0 {
-        document.line(
-            "captures",
-            format!(
-                "{}: {} replays match one, {} nearly, {} none",
-                match captures.captures {
-                    1 => "1 capture".to_owned(),
-                    n => format!("{} captures", human::count(n)),
-                },
-                human::count(captures.matched),
-                human::count(captures.nearly),
-                human::count(captures.unmatched)
-            ),
-        );
-    }
-    document.notes(notes);
-    for missing in analysis.coverage.missing.iter().take(REASONS) {
-        let share = percent(missing.time_ns, analysis.coverage.time_ns()).unwrap_or(0.0);
-        let op = short(&missing.op);
-        let text = format!(
-            "{} ({}) in {op}: {}",
-            shown(missing.time_ns),
-            human::percent(share),
-            missing.reason
-        );
-        document.line("no numbers", text);
-    }
+    document.sentence(answer(analysis));
     ladders(document, analysis);
-    if let Some(text) = largest_gain(analysis) {
-        document.line("gain", text);
+    for gain in &analysis.gains {
+        document.line("gain", gain_text(gain, analysis));
     }
+    document.line("numbers", numbers_line(analysis));
+    if let Some(pct) = analysis.achievable_pct() {
+        let fractions = args.achievable.iter();
+        let fractions = fractions.map(|(key, by)| format!("{} {by}", key.name()));
+        let text = format!(
+            "calls with numbers reach {} of what is achievable at fractions of {}",
+            human::percent(pct),
+            fractions.collect::<Vec<_>>().join(", ")
+        );
+        document.line("achievable", text);
+    }
+    head(document, analysis);
+    document.notes(notes);
+    let mut beyond: Vec<(String, String)> = Vec::new();
     match args.by {
         ByName::Step => {
             let top = args.top.unwrap_or(SHOWN);
@@ -158,10 +247,114 @@ pub(crate) fn write(
             let count = args.top.unwrap_or(SHOWN).min(order.len());
             let title = format!("{count} of {} rows", order.len());
             document.table(&title, rows_table(analysis, by, &order[..count])?);
+            for row in &order[..count] {
+                if let Some(pct) = row.pct().filter(|pct| *pct > 100.0) {
+                    let reasons = row.beyond.iter().map(roofline::Beyond::text);
+                    let reasons: Vec<&str> = reasons.collect();
+                    let name = row_name(analysis, by, row);
+                    let text = format!("{}: {}", human::percent(pct), reasons.join("; "));
+                    beyond.push((name, text));
+                }
+            }
         }
+    }
+    for (name, text) in beyond {
+        document.line("beyond", format!("{name} {text}"));
     }
     document.line("more", advice(analysis));
     Ok(())
+}
+
+/// What the numbers were made with: devices, peaks, captures, and what is left out.
+fn head(document: &mut Document, analysis: &Analysis) {
+    let used = used_peaks(analysis);
+    for device in analysis.devices.iter() {
+        document.line("device", device_line(device));
+        document.line("peaks", peaks_line(device, &used));
+    }
+    if let Some(shortest) = analysis.shortest_ns {
+        let text = format!(
+            "1 % of the GPU activities take less than {}",
+            shown(shortest)
+        );
+        document.line("shortest", text);
+    }
+    for (own, taken) in &analysis.fallbacks {
+        let text = format!(
+            "no units for {}: the peak of {} is taken",
+            own.name(),
+            taken.name()
+        );
+        document.line("fallback", text);
+    }
+    let captures = analysis.list.captures;
+    if captures.captures > 0 {
+        document.line("captures", captures_line(captures));
+    }
+    for missing in analysis.coverage.missing.iter().take(REASONS) {
+        let share = percent(missing.time_ns, analysis.coverage.time_ns()).unwrap_or(0.0);
+        let op = short(&missing.op);
+        let cause = missing.cause.map(|cause| format!(" ({})", cause.text()));
+        let text = format!(
+            "{} ({}) in {op}: {}{}",
+            shown(missing.time_ns),
+            human::percent(share),
+            missing.reason,
+            cause.unwrap_or_default()
+        );
+        document.line("no numbers", text);
+    }
+}
+
+fn captures_line(captures: CaptureCounts) -> String {
+    let mut text = format!(
+        "{}: {} replays match one, {} nearly, {} none",
+        match captures.captures {
+            1 => "1 capture".to_owned(),
+            n => format!("{} captures", human::count(n)),
+        },
+        human::count(captures.matched),
+        human::count(captures.nearly),
+        human::count(captures.unmatched)
+    );
+    if captures.too_small > 0 {
+        text.push_str(&format!(
+            "; for {} of them all captures with these kernels are of fewer tokens than the step has",
+            human::count(captures.too_small)
+        ));
+    }
+    if captures.unsure > 0 {
+        text.push_str(&format!(
+            "; {} replays fit several captures that may be of different sizes, so their numbers are estimates where these differ",
+            human::count(captures.unsure)
+        ));
+    }
+    text
+}
+
+/// The peaks that limits were computed with.
+fn used_peaks(analysis: &Analysis) -> Vec<PeakKey> {
+    let mut used = vec![PeakKey::Hbm, PeakKey::Launch];
+    for row in &analysis.calls.rows {
+        let kind = analysis.list.kinds.get(row.name as usize);
+        let Some(numbers) = kind.and_then(|kind| kind.answer.as_ref().ok()) else {
+            continue;
+        };
+        let precision = row.fallback.or(numbers.precision);
+        match (numbers.unit, precision) {
+            (UnitKind::Matrix, Some(precision)) => used.push(PeakKey::Arithmetic(precision)),
+            (UnitKind::Vector, _) => used.push(PeakKey::Vector),
+            _ => {}
+        }
+        match (numbers.link_bytes, numbers.to_host) {
+            (0, _) => {}
+            (_, true) => used.push(PeakKey::Pcie),
+            (_, false) => used.push(PeakKey::Link),
+        }
+    }
+    used.sort_unstable();
+    used.dedup();
+    used
 }
 
 fn device_line(device: &RecordedDevice) -> String {
@@ -169,10 +362,11 @@ fn device_line(device: &RecordedDevice) -> String {
     format!("{}{}, {}", device.name, key.unwrap_or_default(), device.how)
 }
 
-fn peaks_line(device: &RecordedDevice) -> String {
+/// The peaks that were used, with their sources.
+fn peaks_line(device: &RecordedDevice, used: &[PeakKey]) -> String {
     let mut parts = Vec::new();
     let mut sources: Vec<&str> = Vec::new();
-    for (key, peak) in device.peaks.iter() {
+    for (key, peak) in device.peaks.iter().filter(|(key, _)| used.contains(key)) {
         parts.push(format!("{} {} {}", key.name(), peak.value, key.unit()));
         if !sources.contains(&peak.source.as_str()) {
             sources.push(&peak.source);
@@ -192,19 +386,11 @@ pub(crate) fn short(name: &str) -> String {
 
 /// The ladder of the median step of each phase.
 fn ladders(document: &mut Document, analysis: &Analysis) {
-    for phase in [Phase::Prefill, Phase::Decode, Phase::Mixed] {
-        let mut steps: Vec<&StepRow> = analysis
-            .steps
-            .iter()
-            .filter(|step| step.phase() == Some(phase))
-            .collect();
-        steps.sort_by_key(|step| step.busy_ns);
-        let Some(step) = steps.get(steps.len().saturating_sub(1) / 2) else {
-            continue;
-        };
-        let mut text = ladder(step, phase, steps.len(), analysis);
+    for steps in PHASES.into_iter().filter_map(|p| steps_of(analysis, p)) {
+        let mut text = ladder(&steps, analysis);
         let pairs = analysis.steps.iter().zip(&analysis.forward);
-        let needs = pairs.into_iter().find(|(own, _)| std::ptr::eq(*own, *step));
+        let mut pairs = pairs.into_iter();
+        let needs = pairs.find(|(own, _)| std::ptr::eq(*own, steps.median));
         if let Some((_, Some(needs))) = needs {
             text.push_str(&format!(
                 " The configuration needs weights of {} and KV of {}.",
@@ -216,19 +402,10 @@ fn ladders(document: &mut Document, analysis: &Analysis) {
     }
 }
 
-/// Share of a step's GPU time that has numbers from which on its share of the limit is stated, in percent.
-const ENOUGH_KNOWN: f64 = 90.0;
-
-/// What a step needs at least over its busy time, in percent; `None` where too little of that has numbers.
-fn share_of_limit(step: &StepRow) -> Option<f64> {
-    step.known_pct().filter(|pct| *pct >= ENOUGH_KNOWN)?;
-    let busy = precise(step.busy_ns);
-    (busy > 0.0).then(|| Some(100.0 * step.model_limit_ns? / busy))?
-}
-
-fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> String {
+fn ladder(steps: &Steps<'_>, analysis: &Analysis) -> String {
+    let (step, phase) = (steps.median, steps.phase);
     let lengths = &step.lengths;
-    let mut head = match count {
+    let mut head = match steps.count {
         1 => format!("1 {} step", phase.name()),
         n => format!("{n} {} steps, the median", phase.name()),
     };
@@ -256,9 +433,9 @@ fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> St
             ));
         }
         if rung.line == "busy"
-            && let Some(pct) = share_of_limit(step)
+            && let Some(share) = share_text(step)
         {
-            part.push_str(&format!(": {} of the device's limit", human::percent(pct)));
+            part.push_str(&format!(": {share} of the device's limit"));
         }
         parts.push(part);
     }
@@ -268,7 +445,7 @@ fn ladder(step: &StepRow, phase: Phase, count: usize, analysis: &Analysis) -> St
             "; {} of its GPU time has numbers",
             human::percent(pct)
         ));
-        if pct < ENOUGH_KNOWN {
+        if !step.is_known_enough() {
             text.push_str(", too little for a share of the limit");
         }
     }
@@ -321,7 +498,7 @@ fn pct_text(row: &Row) -> String {
     match row.basis() {
         Basis::Bound => format!("≥ {}", digits(of(row.limit_low_ns).unwrap_or(pct))),
         Basis::Estimate => match (of(row.limit_low_ns), of(row.limit_high_ns)) {
-            (Some(low), Some(high)) => {
+            (Some(low), Some(high)) if digits(low) != digits(high) => {
                 format!("{} ({} to {})", digits(pct), digits(low), digits(high))
             }
             _ => digits(pct),
@@ -333,16 +510,33 @@ fn pct_text(row: &Row) -> String {
 /// Resource that bounds a row; calls shorter than the launch floor are bound by their launch.
 fn bound_text(row: &Row, analysis: &Analysis) -> &'static str {
     let device = analysis.devices.get(analysis.main_device);
-    let floor = device.map_or(0.0, |device| device.peaks.launch_ns());
-    let each = match row.kernels {
-        0 => f64::INFINITY,
-        #[expect(clippy::cast_precision_loss, reason = "counts are below 2^52")]
-        n => precise(row.time_ns) / n as f64,
-    };
     match row.bound() {
-        Some(_) if each < floor => "launch",
+        Some(_) if device.is_some_and(|device| row.is_launch_bound(&device.peaks)) => "launch",
         Some(bound) => bound.name(),
         None => "",
+    }
+}
+
+/// The name of a row, with the sizes of a call.
+fn row_name(analysis: &Analysis, by: ByName, row: &Row) -> String {
+    let list = &analysis.list;
+    if by != ByName::Call {
+        let name = analysis.rows.name(list, row);
+        return match analysis.rows.by {
+            By::Kernel => short(name),
+            _ => cut(name),
+        };
+    }
+    let Some(kind) = list.kinds.get(row.name as usize) else {
+        return String::new();
+    };
+    let name = match kind.kernel.as_str() {
+        "" => cut(&kind.op),
+        kernel => short(kernel),
+    };
+    match shapes(&kind.dims) {
+        shapes if shapes.is_empty() => name,
+        shapes => format!("{name} {shapes}"),
     }
 }
 
@@ -364,25 +558,8 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
     let mut table = Table::new("rows", columns)?;
     let all = analysis.coverage.time_ns();
     let number = |value: Option<f64>| value.map_or(String::new(), report::human::short_count);
-    let rows_of = match by.name() {
-        _ if is_call => &analysis.calls,
-        _ => &analysis.rows,
-    };
     for row in rows {
-        let kind = analysis
-            .list
-            .kinds
-            .get(row.name as usize)
-            .filter(|_| is_call);
-        let name = match kind {
-            Some(kind) if !kind.kernel.is_empty() => short(&kind.kernel),
-            _ if rows_of.by == By::Kernel => short(rows_of.name(&analysis.list, row)),
-            _ => cut(rows_of.name(&analysis.list, row)),
-        };
-        let name = match kind.map(|kind| shapes(&kind.dims)) {
-            Some(shapes) if !shapes.is_empty() => format!("{name} {shapes}"),
-            _ => name,
-        };
+        let name = row_name(analysis, by, row);
         let (tflops, gbs) = (number(row.tflops()), number(row.gbs()));
         let intensity = number(row.intensity());
         let pct = pct_text(row);
@@ -427,73 +604,129 @@ pub(crate) fn shapes(dims: &str) -> String {
 
 fn steps(analysis: &Analysis, top: usize) -> anyhow::Result<Table> {
     let columns = vec![
+        Column::uint("step").unit(Unit::Count),
         Column::text("phase"),
         Column::text("requests").align(report::Align::Right),
         Column::text("tokens").align(report::Align::Right),
         Column::uint("kernels").unit(Unit::Count),
+        Column::real("known").unit(Unit::Pct),
         Column::real("model").unit(Unit::Nanos),
         Column::real("operators").unit(Unit::Nanos),
         Column::real("floor").unit(Unit::Nanos),
         Column::int("busy").unit(Unit::Nanos),
-        Column::int("span").unit(Unit::Nanos),
-        Column::real("% of limit"),
+        Column::int("time").unit(Unit::Nanos),
+        Column::text("% of limit").align(report::Align::Right),
     ];
     let mut table = Table::new("steps", columns)?;
-    for step in analysis.steps.iter().take(top) {
+    for (number, step) in (0_u64..).zip(&analysis.steps).take(top) {
         let requests = step.lengths.requests().map(count_of).unwrap_or_default();
         let tokens = step.lengths.tokens().map(count_of).unwrap_or_default();
+        let ladder = step.ladder();
+        let line = |name: &str| {
+            let rung = ladder.iter().find(|rung| rung.line == name);
+            rung.map(|rung| rung.ns)
+        };
+        let share = share_text(step).unwrap_or_default();
         table.push(&[
+            number.into(),
             step.phase().map_or("", |phase| phase.name()).into(),
             requests.as_str().into(),
             tokens.as_str().into(),
             step.needs.kernels.into(),
-            step.model_limit_ns.into(),
-            step.ops_limit_ns.into(),
-            step.floor_limit_ns.into(),
+            step.known_pct().into(),
+            line("model").into(),
+            line("operators").into(),
+            line("floor").into(),
             step.busy_ns.into(),
-            step.span_ns().into(),
-            share_of_limit(step).into(),
+            step.step_ns.unwrap_or_else(|| step.span_ns()).into(),
+            share.as_str().into(),
         ])?;
     }
     Ok(table)
 }
 
-/// The operator that would gain most at its limit.
-fn largest_gain(analysis: &Analysis) -> Option<String> {
-    let row = analysis.ops.rows.first()?;
-    let gain = row.gain_ns().filter(|gain| *gain > 0.0)?;
-    let bound = match bound_text(row, analysis) {
-        "" => String::new(),
-        bound => format!(", bound by {bound}"),
+/// What the calls of an operator would gain at their limit, with the kernel that takes most of their time.
+fn gain_text(gain: &Gain, analysis: &Analysis) -> String {
+    let row = &gain.row;
+    // A lower bound leaves less to gain, an estimate as much as it is right.
+    let sure = match row.basis() {
+        Basis::Bound => "at most ",
+        Basis::Estimate => "about ",
+        _ => "",
     };
-    Some(format!(
-        "{} in {} {} at {} of the limit{bound}",
-        human::duration(gain),
+    let mut text = format!(
+        "{sure}{} in {} {}",
+        human::duration(row.gain_ns().unwrap_or(0.0)),
         human::count(row.calls),
-        analysis.ops.name(&analysis.list, row),
-        human::percent(row.pct()?),
-    ))
+        gain.op
+    );
+    let mut inside = Vec::new();
+    if gain.kinds > 1 {
+        inside.push(format!("{} rows", human::count(gain.kinds)));
+    }
+    if !gain.kernel.is_empty() && gain.kernel != gain.op {
+        inside.push(format!("mostly kernel {}", short(&gain.kernel)));
+    }
+    if !inside.is_empty() {
+        text.push_str(&format!(" ({})", inside.join(", ")));
+    }
+    match bound_text(row, analysis) {
+        "" => {}
+        bound => text.push_str(&format!(", bound by {bound}")),
+    }
+    if row.pct().is_some() {
+        text.push_str(&format!(", at {} %", pct_text(row)));
+        text.push_str(" of the limit");
+    }
+    text
+}
+
+/// What would give more of the GPU time numbers, most time first.
+fn cures(analysis: &Analysis) -> Vec<String> {
+    let coverage = &analysis.coverage;
+    let lacking = |reason: &str| -> i64 {
+        let all = coverage.missing.iter();
+        all.filter(|m| m.reason == reason).map(|m| m.time_ns).sum()
+    };
+    let captures = analysis.list.captures;
+    let graph = match (captures.captures, captures.too_small) {
+        (0, _) => "give the recording of the graph capture with --capture".to_owned(),
+        (_, 0) => format!(
+            "{} replays have no capture with their kernels: give the recording of the capture by the same model and version",
+            human::count(captures.unmatched)
+        ),
+        (_, n) => format!(
+            "{} replays are of more tokens than their captures: give the recording of the larger ones",
+            human::count(n)
+        ),
+    };
+    let mut all = [
+        (
+            coverage.time_without(Cause::NoLaunch),
+            "begin the recording before the work is launched: work whose launch is not recorded has no operator".to_owned(),
+        ),
+        (coverage.time_without(Cause::Graph), graph),
+        (
+            lacking("no shapes"),
+            "record with record_shapes=True".to_owned(),
+        ),
+        (
+            lacking("sizes of the experts are not recorded"),
+            "give the configuration of the model with --model".to_owned(),
+        ),
+        (
+            lacking("no model"),
+            "operators of your own get numbers with --extensions".to_owned(),
+        ),
+    ];
+    all.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let all = all.into_iter().filter(|(ns, _)| *ns > 0);
+    all.map(|(_, text)| text).collect()
 }
 
 /// What would tell more.
 fn advice(analysis: &Analysis) -> String {
-    let missing = &analysis.coverage.missing;
-    let lacks = |reason: &str| missing.iter().any(|m| m.reason == reason);
-    let mut parts: Vec<&str> = Vec::new();
-    if lacks("no shapes") {
-        parts.push("record with record_shapes=True");
-    }
-    let captures = analysis.list.captures;
-    let graphs = analysis.list.calls.iter().any(|call| {
-        let kind = analysis.list.kind(call);
-        call.in_graph && kind.is_some_and(|kind| kind.op == roofline::NO_OPERATOR)
-    });
-    if graphs && (captures.captures == 0 || captures.unmatched > 0) {
-        parts.push("give the recording of the graph capture with --capture");
-    }
-    if lacks("sizes of the experts are not recorded") {
-        parts.push("give the configuration of the model with --model");
-    }
+    let mut parts = cures(analysis);
     let bounded = analysis
         .list
         .kinds
@@ -501,10 +734,10 @@ fn advice(analysis: &Analysis) -> String {
         .filter_map(|kind| kind.answer.as_ref().ok())
         .any(|numbers| numbers.note == "keys of earlier steps are not recorded");
     if bounded {
-        parts.push("lengths of requests in the annotation of the step tell the keys of attention");
-    }
-    if lacks("no model") {
-        parts.push("operators of your own get numbers with --extensions");
+        parts.push(
+            "lengths of requests in the annotation of the step tell the keys of attention"
+                .to_owned(),
+        );
     }
     match parts.is_empty() {
         true => "nothing: all GPU time that can have numbers has them".to_owned(),

@@ -156,6 +156,17 @@ fn coverage_is_in_the_first_line_and_nothing_is_dropped() {
         first.starts_with("90.10 % of 101.0 µs GPU time has numbers"),
         "{first}"
     );
+    // The answer is one sentence: coverage, share of the limit, what gains most and its kernel.
+    let sentence: Vec<&str> = text.lines().skip(1).take(6).collect();
+    let sentence = sentence.join(" ");
+    let (answer, _) = sentence.split_once("1 decode step,").unwrap();
+    for part in [
+        "the decode step reaches at least ",
+        "% of the limit of NVIDIA H100 SXM; most to gain: ",
+        " in 1 vllm::unified_attention_with_output (mostly kernel attend), bound by memory, at ",
+    ] {
+        assert!(answer.contains(part), "{part}\n{answer}");
+    }
     for part in [
         "no model",
         "my::op",
@@ -169,6 +180,49 @@ fn coverage_is_in_the_first_line_and_nothing_is_dropped() {
     }
     let output = roofline(&[&path, "--format", "csv"]);
     assert!(stderr(&output).contains("90.10 %"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_step_without_numbers_has_a_cure_and_no_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let ops = [
+        Op("my::op", "[[7]]", r#"["float"]"#, "mine", 90_000),
+        Op("aten::mm", MM, BF16, "gemm", 10_000),
+    ];
+    let path = trace(folder.path(), "NVIDIA H200", STEP, &ops);
+    let text = stdout(&roofline(&[path.to_str().unwrap()]));
+    let first: Vec<&str> = text.lines().skip(1).take(3).collect();
+    let first = first.join(" ");
+    assert!(
+        first.starts_with(
+            "10.00 % of 100.0 µs GPU time has numbers; 10.00 % of the decode step, too little for its share of the \
+             limit of NVIDIA H200: operators of your own get numbers with --extensions."
+        ),
+        "{first}"
+    );
+    assert!(!text.contains("of the device's limit"), "{text}");
+}
+
+#[test]
+fn more_than_the_limit_has_a_reason_in_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    // Twice as fast as the matrix units: no cache explains that.
+    let dims = "[[8192, 8192], [8192, 8192]]";
+    let ops = [Op("aten::mm", dims, BF16, "gemm", 500_000)];
+    let path = trace(folder.path(), "NVIDIA H200", "x", &ops);
+    let path = path.to_str().unwrap();
+    let text = stdout(&roofline(&[path]));
+    let line = text.lines().find(|line| line.contains("beyond")).unwrap();
+    assert!(
+        line.contains("aten::mm 8192,8192") && line.contains("222."),
+        "{line}"
+    );
+    assert!(
+        text.contains("sparsity") && !text.contains("cache"),
+        "{text}"
+    );
+    let note = csv(&[path]);
+    assert!(note.column("note")[0].contains("faster than the peak"));
 }
 
 #[test]
@@ -258,6 +312,10 @@ fn no_device_is_assumed() {
             .iter()
             .any(|cell| !cell.is_empty())
     );
+    // Keys in any case of letters; a peak of nothing is no peak.
+    let upper = csv(&[&path, "--device", "H200"]);
+    assert_eq!(upper.column("limit_ns"), named.column("limit_ns"));
+    assert_eq!(roofline(&[&path, "--peak", "hbm=0"]).status.code(), Some(2));
     let output = roofline(&[&path, "--device", "h999"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("h100-sxm"), "{}", stderr(&output));
@@ -311,7 +369,13 @@ fn a_model_answers_without_a_trace_and_is_checked_with_one() {
     let text = stdout(&roofline(&[
         "--model", config, "--gen", "7", "--device", "h200",
     ]));
-    assert!(text.contains("limit"), "{text}");
+    assert!(
+        text.contains("A step with 1 token of 1 request takes at least"),
+        "{text}"
+    );
+    assert!(text.contains("on NVIDIA H200"), "{text}");
+    let text = stdout(&roofline(&["--model", config, "--gen", "7"]));
+    assert!(text.contains("--device"), "{text}");
     // Two attention calls are two layers, in order; one is none.
     let path = example(folder.path(), "NVIDIA H200");
     let output = roofline(&[&path, "--model", config, "--format", "csv"]);
@@ -389,7 +453,11 @@ fn figures_are_drawn() {
         let words = [path.as_str(), "--figure", figure.to_str().unwrap()];
         stdout(&roofline(&words));
         let text = std::fs::read_to_string(figure).unwrap();
-        for part in ["limit of bf16", "aten::mm", "TFLOP/s"] {
+        for part in [
+            "limit of bf16, 989.4 TFLOP/s",
+            "memory, 4800 GB/s",
+            "aten::mm",
+        ] {
             assert!(text.contains(part), "{name} {part}");
         }
     }

@@ -9,7 +9,7 @@ use crate::lags::{LagTime, Lags};
 use crate::names::{NONE, Names, place};
 use crate::ops::Ops;
 use crate::points::{Points, Role};
-use crate::steps::{Assigned, Mark};
+use crate::steps::{Assigned, Mark, Step, steps};
 use crate::waits::{At, ThreadOps, Tie, Waiting};
 
 /// Maximum distance between launches of one run, in nanoseconds.
@@ -131,6 +131,36 @@ impl Part {
         names.own("");
         part.names = names.into_texts();
         part
+    }
+
+    /// Returns the steps of a recording, on its own clock, as a [`Graph`](crate::Graph) of it alone has them, without building
+    /// one: times of steps need no dependencies.
+    ///
+    /// Cost: one pass over the slices of the threads that make runtime API calls, one over the GPU activities.
+    pub fn steps_of(index: &TraceIndex<'_>, marks: &[Mark]) -> Vec<Step> {
+        let mut names = Names::new(index.trace());
+        let (mut ops, submitted_by) = Ops::read(index, &mut names);
+        let mut host = Host::read(index, &mut names);
+        host.link(&mut ops, &submitted_by, |name| {
+            names.text(name).contains("Async")
+        });
+        let assigned = Assigned::new(&ops, &host.calls, marks);
+        let part = Self {
+            rank: 0,
+            names: Vec::new(),
+            ops,
+            host,
+            points: Points::default(),
+            lags: Lags::default(),
+            ties: Vec::new(),
+            contradicted: 0,
+            assigned,
+            call_node: Vec::new(),
+            run: Vec::new(),
+            dispatch: Vec::new(),
+            run_first: Vec::new(),
+        };
+        steps(&part, &part.assigned, 0)
     }
 
     /// Returns the rank.

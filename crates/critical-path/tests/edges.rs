@@ -4,8 +4,8 @@
 
 use byte_source::Source;
 use critical_path::{
-    Change, Flag, Graph, Group, Options, Part, PartOptions, Segment, analyse, doubts, lines, marks,
-    sentences,
+    Change, Flag, Graph, Group, Options, Part, PartOptions, Segment, Step, analyse, doubts, lines,
+    marks, sentences,
 };
 use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks};
 use proptest::prelude::*;
@@ -28,7 +28,23 @@ fn graph_with(rows: &[Row<'_>], options: PartOptions) -> Graph {
     let trace = perfetto_reader::read(source, &perfetto_reader::ReadOptions::default()).unwrap();
     let index = TraceIndex::new(&trace, Vocabulary::default());
     let part = Part::new(&index, 0, &marks(&index, None), options);
-    Graph::new(vec![part], None)
+    let graph = Graph::new(vec![part], None);
+    let alone = Part::steps_of(&index, &marks(&index, None));
+    let times = |steps: &[Step]| -> Vec<_> {
+        let all = steps.iter();
+        all.map(|s| {
+            (
+                s.host_ns,
+                s.device_ns,
+                s.begin_ns,
+                s.end_ns,
+                s.flags.clone(),
+            )
+        })
+        .collect()
+    };
+    assert_eq!(times(&alone), times(graph.steps(0)));
+    graph
 }
 
 fn graph(rows: &[Row<'_>]) -> Graph {

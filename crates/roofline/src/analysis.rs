@@ -1,6 +1,8 @@
 //! Everything about one recording.
 
-use gpu_time::GpuWork;
+use gpu_time::{GpuWork, WorkKind};
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
 use trace_model::kernel::TraceIndex;
 
 use crate::calls::{Call, CallList, CallOptions};
@@ -8,10 +10,9 @@ use crate::config::{Config, ConfigError, Forward, Request};
 use crate::coverage::Coverage;
 use crate::device::DeviceProperties;
 use crate::dtype::Precision;
-use crate::limit::{DeviceOptions, NoSuchDevice, RecordedDevices};
-use crate::numbers::Basis;
+use crate::limit::{DeviceOptions, Limit, NoSuchDevice, RecordedDevice, RecordedDevices};
 use crate::steps::{StepRow, steps};
-use crate::views::{By, Origin, Rows, Sort, rows};
+use crate::views::{By, Limits, Origin, Row, Rows, Sort, Tally, rows, tallies};
 
 /// Error of an analysis.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -80,6 +81,49 @@ pub struct Analysis {
     pub shortest_ns: Option<i64>,
     /// Types without units of their own, and what was taken instead.
     pub fallbacks: Vec<(Precision, Precision)>,
+    /// Operators that would gain most at their limit, most first.
+    pub gains: Vec<Gain>,
+    /// Sums by device, in the order of the devices.
+    pub by_device: Vec<DeviceSums>,
+}
+
+/// Number of operators in [`Analysis::gains`].
+const GAINS: usize = 3;
+
+/// An operator whose calls lose time against their limit.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Gain {
+    /// Its row, by operator.
+    pub row: Row,
+    /// Operator.
+    pub op: String,
+    /// How many different calls it has: of other sizes, types or numbers.
+    pub kinds: u64,
+    /// The kernel with most time in its calls; empty if there is none.
+    pub kernel: String,
+    /// Time of that kernel.
+    pub kernel_ns: i64,
+}
+
+/// Time and limits of the calls on one device.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct DeviceSums {
+    /// Its number in the recording.
+    pub id: i64,
+    /// Time of all calls.
+    pub time_ns: i64,
+    /// Time of those with numbers.
+    pub known_ns: i64,
+    /// Their limits; `None` where a peak is not known.
+    pub limit_ns: Option<f64>,
+    /// The same by the lower ends.
+    pub low_ns: Option<f64>,
+    /// The same by the upper ends; `None` where there is none.
+    pub high_ns: Option<f64>,
+    /// The same with achievable peaks.
+    pub achievable_ns: Option<f64>,
 }
 
 /// Analyses the calls of `work` that `wants` takes, with `captures` for the kernels of replayed graphs.
@@ -125,22 +169,19 @@ pub fn analyse(
         By::Call => calls.clone(),
         by => rows(&list, &origin, &devices, (by, options.sort), &wants),
     };
+    let tallies = tallies(&list, &wants);
     let steps = steps(&list, work, &devices, &wants);
     let forward = steps
         .iter()
         .map(|step| forward_of(&list, step, options.calls.config))
         .collect();
-    let mut durations: Vec<i64> = work
-        .events()
-        .iter()
-        .map(gpu_time::GpuEvent::dur_ns)
-        .collect();
-    durations.sort_unstable();
     Ok(Analysis {
-        coverage: Coverage::new(&list, &wants),
+        coverage: Coverage::of(&list, &tallies),
+        gains: gains(&list, work, &ops, &tallies, &wants),
+        by_device: by_device(&list, &devices, &tallies),
         main_device: most.map_or(0, |(id, _)| *id),
         fallbacks: fallbacks(&list, &calls),
-        shortest_ns: durations.get(durations.len() / 100).copied(),
+        shortest_ns: shortest(work),
         rows: other,
         ops,
         calls,
@@ -183,6 +224,112 @@ fn forward_of(list: &CallList, step: &StepRow, config: Option<&Config>) -> Optio
     Some(config.forward(list.tp.unwrap_or(1), &requests, cache))
 }
 
+/// Returns the 1st percentile of the durations.
+fn shortest(work: &GpuWork<'_>) -> Option<i64> {
+    let events = work.events().iter();
+    let mut durations: Vec<i64> = events.map(gpu_time::GpuEvent::dur_ns).collect();
+    let at = durations.len() / 100;
+    (!durations.is_empty()).then(|| *durations.select_nth_unstable(at).1)
+}
+
+/// Returns the operators with the largest gains, with the kernel that takes most of their time.
+fn gains(
+    list: &CallList,
+    work: &GpuWork<'_>,
+    ops: &Rows,
+    tallies: &[Tally],
+    wants: impl Fn(&Call) -> bool,
+) -> Vec<Gain> {
+    let most = ops.rows.iter();
+    let most = most.filter(|row| row.gain_ns().is_some_and(|gain| gain > 0.0));
+    let mut gains: Vec<Gain> = most
+        .take(GAINS)
+        .map(|row| Gain {
+            row: *row,
+            op: ops.name(list, row).to_owned(),
+            kinds: 0,
+            kernel: String::new(),
+            kernel_ns: 0,
+        })
+        .collect();
+    let of_kind: Vec<Option<usize>> = list
+        .kinds
+        .iter()
+        .map(|kind| {
+            let is_known = kind.answer.is_ok();
+            gains.iter().position(|gain| is_known && gain.op == kind.op)
+        })
+        .collect();
+    let mut counted = vec![false; of_kind.len()];
+    for own in tallies {
+        let kind = own.kind as usize;
+        if let Some(gain) = of_kind[kind]
+            && !std::mem::replace(&mut counted[kind], true)
+        {
+            gains[gain].kinds += 1;
+        }
+    }
+    let mut times: FxHashMap<(usize, StrId), i64> = FxHashMap::default();
+    for (event, call) in work.events().iter().zip(&list.call_of) {
+        let Some(call) = list.calls.get(*call as usize) else {
+            continue;
+        };
+        if let Some(gain) = of_kind.get(call.kind as usize).copied().flatten()
+            && let Some(name) = event.name
+            && (event.kind == WorkKind::Kernel || call.own_kernels == 0)
+            && wants(call)
+        {
+            let time = times.entry((gain, name)).or_default();
+            *time = time.saturating_add(event.dur_ns());
+        }
+    }
+    let mut times: Vec<((usize, StrId), i64)> = times.into_iter().collect();
+    let text = |name: StrId| work.trace().text(name);
+    times.sort_by(|((_, a), x), ((_, b), y)| y.cmp(x).then_with(|| text(*a).cmp(text(*b))));
+    for ((gain, name), ns) in times {
+        let gain = &mut gains[gain];
+        if gain.kernel.is_empty() {
+            gain.kernel = text(name).to_owned();
+            gain.kernel_ns = ns;
+        }
+    }
+    gains
+}
+
+fn by_device(list: &CallList, devices: &RecordedDevices, tallies: &[Tally]) -> Vec<DeviceSums> {
+    let of = |device: &RecordedDevice| {
+        let mut sums = DeviceSums {
+            id: device.id,
+            time_ns: 0,
+            known_ns: 0,
+            limit_ns: Some(0.0),
+            low_ns: Some(0.0),
+            high_ns: Some(0.0),
+            achievable_ns: device.achievable.as_ref().map(|_| 0.0),
+        };
+        for own in tallies.iter().filter(|own| own.device == device.id) {
+            sums.time_ns = sums.time_ns.saturating_add(own.time_ns);
+            let kind = list.kinds.get(own.kind as usize);
+            let Some(numbers) = kind.and_then(|kind| kind.answer.as_ref().ok()) else {
+                continue;
+            };
+            sums.known_ns = sums.known_ns.saturating_add(own.time_ns);
+            let limits = Limits::new(numbers, device.id, devices);
+            #[expect(clippy::cast_precision_loss, reason = "counts are below 2^52")]
+            let calls = own.calls as f64;
+            let add = |all: &mut Option<f64>, one: Option<Limit>| {
+                *all = all.zip(one).map(|(all, one)| all + one.ns * calls);
+            };
+            add(&mut sums.limit_ns, limits.own);
+            add(&mut sums.low_ns, limits.low);
+            add(&mut sums.high_ns, limits.high);
+            add(&mut sums.achievable_ns, limits.achievable);
+        }
+        sums
+    };
+    devices.iter().map(of).collect()
+}
+
 fn fallbacks(list: &CallList, calls: &Rows) -> Vec<(Precision, Precision)> {
     let mut found: Vec<(Precision, Precision)> = calls
         .rows
@@ -198,36 +345,48 @@ fn fallbacks(list: &CallList, calls: &Rows) -> Vec<(Precision, Precision)> {
 }
 
 impl Analysis {
-    /// Sum of the limits of all calls with numbers against the time of those, in percent; `None` without limits.
-    pub fn pct(&self) -> Option<f64> {
-        let mut limit = 0.0;
-        let mut time = 0_i64;
-        for row in self
-            .calls
-            .rows
-            .iter()
-            .filter(|r| r.basis() != Basis::Unknown)
-        {
-            limit += row.limit_ns?;
-            time = time.saturating_add(row.known_time_ns);
-        }
+    /// Sums of the devices whose peaks are known.
+    fn with_limits(&self) -> impl Iterator<Item = &DeviceSums> {
+        let all = self.by_device.iter();
+        all.filter(|sums| sums.known_ns > 0 && sums.limit_ns.is_some())
+    }
+
+    /// The devices with calls that have limits.
+    pub fn limited_devices(&self) -> Vec<&RecordedDevice> {
+        let all = self.with_limits();
+        all.filter_map(|sums| self.devices.get(sums.id)).collect()
+    }
+
+    /// Time of calls with numbers on devices whose peaks are not known, where those of others are.
+    pub fn unlimited_ns(&self) -> i64 {
+        let all = self.by_device.iter();
+        let without = all.filter(|sums| sums.limit_ns.is_none());
+        without.map(|sums| sums.known_ns).sum()
+    }
+
+    fn share(&self, of: fn(&DeviceSums) -> Option<f64>) -> Option<f64> {
+        let time: i64 = self.with_limits().map(|sums| sums.known_ns).sum();
+        let limit = self.with_limits().map(of).sum::<Option<f64>>()?;
         (time > 0).then(|| 100.0 * limit / crate::views::nanos(time))
+    }
+
+    /// Sum of the limits of all calls with numbers against the time of those, in percent, on the devices whose peaks are known;
+    /// `None` without limits.
+    pub fn pct(&self) -> Option<f64> {
+        self.share(|sums| sums.limit_ns)
     }
 
     /// Returns the least and the greatest value that [`Self::pct`] can have: by the low and by the high ends of all calls that have
     /// numbers; `None` where an end is not known.
     pub fn pct_ends(&self) -> [Option<f64>; 2] {
-        let known = || {
-            let rows = self.calls.rows.iter();
-            rows.filter(|row| row.basis() != Basis::Unknown)
-        };
-        let time: i64 = known().map(|row| row.known_time_ns).sum();
-        let low = known().map(|row| row.limit_low_ns).sum::<Option<f64>>();
-        let high = known().map(|row| row.limit_high_ns).sum::<Option<f64>>();
-        [low, high].map(|limit| {
-            limit
-                .filter(|_| time > 0)
-                .map(|ns| 100.0 * ns / crate::views::nanos(time))
-        })
+        [
+            self.share(|sums| sums.low_ns),
+            self.share(|sums| sums.high_ns),
+        ]
+    }
+
+    /// The same as [`Self::pct`] with achievable peaks, if any were given.
+    pub fn achievable_pct(&self) -> Option<f64> {
+        self.share(|sums| sums.achievable_ns)
     }
 }

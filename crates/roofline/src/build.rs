@@ -1,60 +1,81 @@
 //! From GPU activity to calls with their numbers.
 
-use gpu_time::{GpuEvent, GpuWork, WorkKind};
+use gpu_time::{GpuWork, WorkKind};
 use rustc_hash::FxHashMap;
 use trace_model::kernel::{Activity, CopyDirection};
 use trace_model::{Slice, SliceId, StrId, ThreadId};
 
 use crate::calls::{Call, CallList, CallOptions, CaptureCounts, Kind, NO_OPERATOR};
-use crate::capture::Captures;
+use crate::capture::{Captures, Unsure};
 use crate::config::{ConfigError, Experts};
 use crate::dtype::Dtype;
 use crate::marks::Marks;
-use crate::models::{Models, collective_numbers, is_collective};
-use crate::numbers::{Numbers, Unknown};
+use crate::models::{Models, collective_numbers};
+use crate::numbers::{Answer, Numbers, Unknown};
 use crate::recorded::{CollectiveSizes, Context, Recorded};
-use crate::source::{Signature, Source};
+use crate::source::{Signature, SignatureKey, Source};
+use crate::step_name::Lengths;
 
-/// Where a call is: an operator of one of the recordings, within a replay or not, or a piece of work alone.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Site {
-    Op {
-        source: u32,
-        op: SliceId,
-        replay: Option<SliceId>,
-    },
-    Alone(u32),
-}
-
-/// A call before it has numbers.
+/// What is known of a call until it has numbers.
 struct Found {
-    site: Site,
-    /// Its first launch.
-    launch: Option<(u32, SliceId)>,
+    /// Its operator, in one of the recordings; `None` for a piece of work alone.
+    op: Option<(u32, SliceId)>,
+    /// Operators that may be it instead, as a place in [`Builder::others`].
+    others: u32,
     /// The capture that its replay was joined to.
-    capture: Option<usize>,
-    launch_ns: Option<i64>,
-    in_graph: bool,
+    capture: Option<u32>,
     thread: Option<ThreadId>,
-    step: Option<u32>,
+    /// Names of its work, as a place in [`NameSets`].
+    names: u32,
+    /// End of its work so far.
     until_ns: i64,
-    time_ns: i64,
-    start_ns: i64,
-    device: i64,
-    kernels: u32,
-    all_host_copies: bool,
+    /// Its first piece of work.
     first: u32,
+    all_host_copies: bool,
 }
 
-impl Found {
-    fn add(&mut self, event: &GpuEvent, is_host_copy: bool) {
-        let from = self.until_ns.max(event.start_ns);
-        self.time_ns = self
-            .time_ns
-            .saturating_add(event.end_ns.saturating_sub(from).max(0));
-        self.until_ns = self.until_ns.max(event.end_ns);
-        self.kernels = self.kernels.saturating_add(1);
-        self.all_host_copies &= is_host_copy;
+/// The node of a capture that a piece of work of a replay is.
+#[derive(Clone, Copy)]
+struct Node {
+    capture: u32,
+    launch: SliceId,
+    /// Operators that may be its own instead, as a place in [`Builder::others`].
+    others: u32,
+}
+
+/// Sets of names, each once; the set of a call grows name by name.
+struct NameSets {
+    all: Vec<Vec<StrId>>,
+    places: FxHashMap<Vec<StrId>, u32>,
+    grown: FxHashMap<(u32, StrId), u32>,
+}
+
+impl NameSets {
+    /// The empty set is at place 0.
+    fn new() -> Self {
+        Self {
+            all: vec![Vec::new()],
+            places: FxHashMap::from_iter([(Vec::new(), 0)]),
+            grown: FxHashMap::default(),
+        }
+    }
+
+    /// The set at a place with one more name.
+    fn with(&mut self, set: u32, name: StrId) -> u32 {
+        if let Some(known) = self.grown.get(&(set, name)) {
+            return *known;
+        }
+        let mut names = self.all[set as usize].clone();
+        if let Err(at) = names.binary_search(&name) {
+            names.insert(at, name);
+        }
+        let next = place(self.all.len());
+        let own = *self.places.entry(names.clone()).or_insert(next);
+        if own == next {
+            self.all.push(names);
+        }
+        self.grown.insert((set, name), own);
+        own
     }
 }
 
@@ -65,7 +86,7 @@ type Writes = Vec<(i64, Dtype)>;
 #[derive(Default)]
 struct CacheWrites {
     by_thread: FxHashMap<Option<ThreadId>, Writes>,
-    by_capture: FxHashMap<usize, Writes>,
+    by_capture: FxHashMap<u32, Writes>,
 }
 
 /// The type of the latest write before, else of the first one after.
@@ -81,15 +102,36 @@ fn cache_type(writes: Option<&Writes>, at: i64) -> Option<Dtype> {
 
 /// Everything that the numbers of an operator depend on.
 #[derive(PartialEq, Eq, Hash)]
-struct Memo<'t> {
-    signature: Signature<'t>,
-    kernels: Vec<StrId>,
-    step: Option<u32>,
+struct Memo {
+    signature: SignatureKey,
+    names: u32,
+    lengths: Option<Lengths>,
     cache: Option<Dtype>,
     is_host_copy: bool,
     collective: Option<CollectiveSizes>,
     window: Option<u128>,
+    others: u32,
 }
+
+/// The arguments of an operator, parsed.
+struct Parsed {
+    dims: String,
+    types: String,
+    recorded: Recorded,
+}
+
+impl Parsed {
+    fn new(signature: &Signature<'_>) -> Self {
+        Self {
+            dims: compact(signature.dims),
+            types: compact(signature.types),
+            recorded: signature.recorded(),
+        }
+    }
+}
+
+/// Everything that the numbers of work without operator depend on, if it is no collective.
+type AloneMemo = (Option<StrId>, WorkKind, Option<i64>);
 
 /// Finds the calls of a recording.
 pub(crate) struct Builder<'a, 'i, 't> {
@@ -99,6 +141,8 @@ pub(crate) struct Builder<'a, 'i, 't> {
     pub(crate) captures: Captures,
     pub(crate) models: &'a Models,
     pub(crate) options: &'a CallOptions<'a>,
+    /// Operators among which nothing decides, by place; none at place 0.
+    pub(crate) others: Vec<Vec<(u32, SliceId)>>,
 }
 
 /// A place in a list, which is shorter than 2^32.
@@ -108,74 +152,68 @@ fn place(at: usize) -> u32 {
 
 impl<'t> Builder<'_, '_, 't> {
     pub(crate) fn build(mut self) -> Result<CallList, ConfigError> {
-        let (found, call_of) = self.find();
-        let writes = self.cache_writes(&found);
+        let mut sets = NameSets::new();
+        let (mut calls, found, call_of) = self.find(&mut sets);
+        let writes = self.cache_writes(&calls, &found);
         let tp = self.ranks(&found)?;
         let experts = self
             .options
             .config
             .and_then(|config| config.experts(tp.unwrap_or(1)));
         self.check_experts(&found, experts.as_ref())?;
-        let windows = self.windows(&found);
-        let mut events: Vec<Vec<StrId>> = vec![Vec::new(); found.len()];
-        for (event, call) in self.work.events().iter().zip(&call_of) {
-            events[*call as usize].extend(event.name);
-        }
+        let windows = self.windows(&calls, &found);
         let meta = self.work.trace().meta();
         let stated = meta.distributed.as_ref().and_then(|job| job.world_size);
         let world_size = stated.or(self.options.world_size);
         let mut kinds = Kinds::default();
-        let mut memo: FxHashMap<Memo<'t>, u32> = FxHashMap::default();
-        let mut calls = Vec::with_capacity(found.len());
-        for (at, (call, mut kernels)) in found.iter().zip(events).enumerate() {
-            kernels.sort_unstable();
-            kernels.dedup();
-            let kind = match call.site {
-                Site::Alone(event) => kinds.place(self.alone(event, world_size)),
-                Site::Op { source, op, .. } => {
-                    let own = &self.sources[source as usize];
-                    let slice = own.index.trace().slice(op);
-                    let signature = own.signature(slice);
-                    let query = self.models.query_argument(signature.op);
-                    let is_attention = query.is_some();
-                    let key = Memo {
-                        collective: is_collective(signature.op)
-                            .then(|| self.collective(slice, source, call))
-                            .flatten(),
-                        step: call.step.filter(|_| is_attention),
-                        cache: match is_attention {
-                            true => self.cache_of(call, &writes),
-                            false => None,
-                        },
-                        window: windows.get(&place(at)).copied(),
-                        is_host_copy: call.all_host_copies,
-                        kernels,
-                        signature,
-                    };
-                    match memo.get(&key) {
-                        Some(kind) => *kind,
-                        None => {
-                            let kind =
-                                kinds.place(self.operator(&key, world_size, experts.as_ref()));
-                            memo.insert(key, kind);
-                            kind
-                        }
-                    }
+        let mut memo: FxHashMap<Memo, u32> = FxHashMap::default();
+        let mut alone: FxHashMap<AloneMemo, u32> = FxHashMap::default();
+        // Steps of other lengths have the same arguments.
+        let mut parsed: FxHashMap<SignatureKey, Parsed> = FxHashMap::default();
+        for (at, (call, found)) in calls.iter_mut().zip(&found).enumerate() {
+            let Some((source, op)) = found.op else {
+                call.kind = self.alone(found.first, world_size, &mut alone, &mut kinds);
+                continue;
+            };
+            let own = &self.sources[source as usize];
+            let slice = own.index.trace().slice(op);
+            let info = own.info(slice);
+            let signature = own.signature(slice);
+            let is_attention = info.query.is_some();
+            let key = Memo {
+                signature: signature.key(),
+                names: found.names,
+                lengths: call
+                    .step
+                    .filter(|_| is_attention)
+                    .map(|at| self.marks.all[at as usize].lengths),
+                cache: match is_attention {
+                    true => self.cache_of(call, found, &writes),
+                    false => None,
+                },
+                is_host_copy: found.all_host_copies,
+                collective: match info.is_collective {
+                    true => self.collective(slice, source, found.first),
+                    false => None,
+                },
+                window: windows.get(&place(at)).copied(),
+                others: found.others,
+            };
+            call.kind = match memo.get(&key) {
+                Some(kind) => *kind,
+                None => {
+                    let names = &sets.all[key.names as usize];
+                    let parsed = parsed
+                        .entry(key.signature)
+                        .or_insert_with(|| Parsed::new(&signature));
+                    let op = (signature.op, &*parsed);
+                    let kind = self.operator(op, &key, names, world_size, experts.as_ref());
+                    let kind = kinds.place(kind);
+                    memo.insert(key, kind);
+                    kind
                 }
             };
-            calls.push(Call {
-                kind,
-                kernels: call.kernels,
-                time_ns: call.time_ns,
-                start_ns: call.start_ns,
-                device: call.device,
-                step: call.step,
-                launch: call.launch,
-                launch_ns: call.launch_ns,
-                in_graph: call.in_graph,
-            });
         }
-        let [matched, nearly, unmatched] = self.captures.counts;
         let cache = writes.by_thread.values();
         let cache = cache.chain(writes.by_capture.values()).flatten();
         let cache_bytes = cache.map(|(_, dtype)| dtype.size()).max();
@@ -187,19 +225,20 @@ impl<'t> Builder<'_, '_, 't> {
             call_of,
             captures: CaptureCounts {
                 captures: self.captures.len() as u64,
-                matched,
-                nearly,
-                unmatched,
+                ..self.captures.counts
             },
             tp: self.options.config.is_some().then_some(tp.unwrap_or(1)),
         })
     }
 
-    /// The calls, and that of each piece of work.
-    fn find(&mut self) -> (Vec<Found>, Vec<u32>) {
-        let (work, trace) = (self.work, self.work.trace());
+    /// The calls, what is known of each, and the call of each piece of work.
+    fn find(&mut self, sets: &mut NameSets) -> (Vec<Call>, Vec<Found>, Vec<u32>) {
+        let work = self.work;
         let replayed = self.replayed();
-        let mut at_site: FxHashMap<Site, u32> = FxHashMap::default();
+        // By operator of this recording, and by replay and operator.
+        let mut of_op: Vec<u32> = vec![u32::MAX; work.trace().len()];
+        let mut of_replay: FxHashMap<(SliceId, u32, SliceId), u32> = FxHashMap::default();
+        let mut calls: Vec<Call> = Vec::new();
         let mut found: Vec<Found> = Vec::new();
         let mut call_of = Vec::with_capacity(work.events().len());
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
@@ -207,85 +246,95 @@ impl<'t> Builder<'_, '_, 't> {
             let launch = work.launch_of(event);
             let is_graph =
                 launch.is_some_and(|l| work.index().activity(l) == Activity::GraphLaunch);
-            let mut captured = None;
-            let (site, own_launch) = match (launch, is_graph) {
-                (None, _) => (Site::Alone(place(at)), None),
-                (Some(launch), true) => match replayed.get(&event.slice) {
-                    Some((capture, node)) => {
-                        let source = self.captures.get(*capture).map_or(0, |c| c.source);
-                        captured = Some(*capture);
-                        let own = &mut self.sources[source];
-                        let node = own.index.trace().slice(*node);
-                        let site = match own.operator(node, self.models) {
-                            Some(op) => Site::Op {
-                                source: place(source),
-                                op: op.id(),
-                                replay: Some(launch.id()),
-                            },
-                            None => Site::Alone(place(at)),
-                        };
-                        (site, Some((place(source), node.id())))
-                    }
-                    None => (Site::Alone(place(at)), Some((0, launch.id()))),
-                },
-                (Some(launch), false) => {
-                    let op = match last {
+            let mut op = None;
+            let mut own_launch = launch.map(|launch| (0, launch.id()));
+            let node = replayed.get(at).copied().flatten();
+            match (launch, node) {
+                (Some(_), Some(node)) if is_graph => {
+                    let source = self.captures.get(node.capture as usize);
+                    let source = source.map_or(0, |capture| capture.source);
+                    let own = &mut self.sources[source];
+                    let launch = own.index.trace().slice(node.launch);
+                    let found = own.operator(launch, self.models);
+                    op = found.map(|op| (place(source), op.id()));
+                    own_launch = Some((place(source), node.launch));
+                }
+                (Some(launch), _) if !is_graph => {
+                    let found = match last {
                         Some((known, op)) if known == launch.id() => op,
                         _ => {
                             let op = self.sources[0].operator(launch, self.models);
                             op.map(|op| op.id())
                         }
                     };
-                    last = Some((launch.id(), op));
-                    let site = match op {
-                        Some(op) => Site::Op {
-                            source: 0,
-                            op,
-                            replay: None,
-                        },
-                        None => Site::Alone(place(at)),
-                    };
-                    (site, Some((0, launch.id())))
+                    last = Some((launch.id(), found));
+                    op = found.map(|op| (0, op));
                 }
-            };
+                _ => {}
+            }
             let is_host_copy = event.kind == WorkKind::Memcpy
                 && CopyDirection::of_name(work.name(event)) != CopyDirection::DeviceToDevice;
-            let call = *at_site.entry(site).or_insert_with(|| {
+            let next = place(calls.len());
+            let call = match (op, launch) {
+                (Some((source, op)), Some(launch)) if is_graph => {
+                    *of_replay.entry((launch.id(), source, op)).or_insert(next)
+                }
+                (Some((_, op)), _) => {
+                    let own = &mut of_op[op.index()];
+                    if *own == u32::MAX {
+                        *own = next;
+                    }
+                    *own
+                }
+                (None, _) => next,
+            };
+            if call == next {
                 let thread = launch.and_then(|launch| launch.track().thread);
                 let launch_ns = launch.map(|launch| launch.ts().nanos());
                 let step = launch_ns.and_then(|ns| self.marks.at(ns, thread));
-                found.push(Found {
-                    site,
-                    launch: own_launch,
-                    capture: captured,
-                    launch_ns,
-                    in_graph: is_graph,
-                    thread,
-                    step: step.map(place),
-                    until_ns: event.start_ns,
-                    time_ns: 0,
+                calls.push(Call {
                     start_ns: event.start_ns,
                     device: event.device.0,
-                    kernels: 0,
-                    all_host_copies: true,
-                    first: place(at),
+                    step: step.map(place),
+                    launch: own_launch,
+                    launch_ns,
+                    in_graph: is_graph,
+                    ..Call::default()
                 });
-                place(found.len() - 1)
-            });
-            found[call as usize].add(event, is_host_copy);
+                found.push(Found {
+                    op,
+                    others: node.map_or(0, |node| node.others),
+                    capture: node.map(|node| node.capture),
+                    thread,
+                    names: 0,
+                    until_ns: event.start_ns,
+                    first: place(at),
+                    all_host_copies: true,
+                });
+            }
+            let (own, more) = (&mut calls[call as usize], &mut found[call as usize]);
+            let from = more.until_ns.max(event.start_ns);
+            let longer = event.end_ns.saturating_sub(from).max(0);
+            own.time_ns = own.time_ns.saturating_add(longer);
+            own.kernels = own.kernels.saturating_add(1);
+            own.own_kernels += u32::from(event.kind == WorkKind::Kernel);
+            more.until_ns = more.until_ns.max(event.end_ns);
+            more.all_host_copies &= is_host_copy;
+            if let Some(name) = event.name {
+                more.names = sets.with(more.names, name);
+            }
             call_of.push(call);
         }
-        debug_assert!(trace.len() >= found.len());
-        (found, call_of)
+        (calls, found, call_of)
     }
 
-    /// Returns the capture, and the launch call within it, of each replayed GPU activity.
-    fn replayed(&mut self) -> FxHashMap<SliceId, (usize, SliceId)> {
-        let mut joined = FxHashMap::default();
+    /// Returns the node of each piece of work of a replay, by place of the work; nothing without captures.
+    fn replayed(&mut self) -> Vec<Option<Node>> {
         if self.captures.is_empty() {
-            return joined;
+            return Vec::new();
         }
         let work = self.work;
+        let mut joined = vec![None; work.events().len()];
         let mut replays: Vec<(Slice<'t>, Vec<usize>)> = Vec::new();
         let mut places: FxHashMap<SliceId, usize> = FxHashMap::default();
         for (at, event) in work.events().iter().enumerate() {
@@ -302,6 +351,7 @@ impl<'t> Builder<'_, '_, 't> {
             replays[replay].1.push(at);
         }
         replays.sort_by_key(|(launch, _)| launch.id());
+        let mut unsure: FxHashMap<Unsure, Vec<u32>> = FxHashMap::default();
         for (launch, events) in replays {
             let names = events.iter().map(|at| work.events()[*at].name);
             let names: Vec<Option<StrId>> = names.collect();
@@ -313,41 +363,77 @@ impl<'t> Builder<'_, '_, 't> {
             let Some(found) = self.captures.join(work.trace(), &names, tokens) else {
                 continue;
             };
-            for (at, node) in events.iter().zip(&found.launches) {
-                if let Some(node) = node {
-                    joined.insert(work.events()[*at].slice, (found.capture, *node));
-                }
+            let others = match found.unsure {
+                None => Vec::new(),
+                Some(own) => match unsure.get(&own) {
+                    Some(known) => known.clone(),
+                    None => {
+                        let all = self.captures.alternatives(&own, names.len());
+                        let others = self.operators_of(&all, names.len());
+                        unsure.insert(own, others.clone());
+                        others
+                    }
+                },
+            };
+            for (n, (at, node)) in events.iter().zip(&found.launches).enumerate() {
+                joined[*at] = node.map(|launch| Node {
+                    capture: place(found.capture),
+                    launch,
+                    others: others.get(n).copied().unwrap_or(0),
+                });
             }
         }
         joined
     }
 
+    /// For each of `count` pieces of work of a replay, the operators of the launch calls that it may come from, as a place in
+    /// [`Self::others`].
+    fn operators_of(&mut self, all: &[(usize, Vec<Option<SliceId>>)], count: usize) -> Vec<u32> {
+        let each = (0..count).map(|n| {
+            let mut found: Vec<(u32, SliceId)> = Vec::new();
+            for (source, launches) in all {
+                let own = &mut self.sources[*source];
+                let launch = launches.get(n).copied().flatten();
+                let op = launch
+                    .and_then(|launch| own.operator(own.index.trace().slice(launch), self.models));
+                found.extend(op.map(|op| (place(*source), op.id())));
+            }
+            self.others.push(found);
+            place(self.others.len() - 1)
+        });
+        each.collect()
+    }
+
     /// Writes into the cache by thread, and by capture.
-    fn cache_writes(&self, found: &[Found]) -> CacheWrites {
+    fn cache_writes(&self, calls: &[Call], found: &[Found]) -> CacheWrites {
         let mut writes = CacheWrites::default();
-        for call in found {
-            let Site::Op { source, op, .. } = call.site else {
+        let mut known: FxHashMap<SignatureKey, Option<Dtype>> = FxHashMap::default();
+        for (call, found) in calls.iter().zip(found) {
+            let Some((source, op)) = found.op else {
                 continue;
             };
             let own = &self.sources[source as usize];
             let op = own.index.trace().slice(op);
-            let Some(argument) = self.models.cache_argument(op.name().unwrap_or("")) else {
+            let Some(argument) = own.info(op).cache else {
                 continue;
             };
             let signature = own.signature(op);
-            let recorded = signature.recorded();
-            let Some(tensor) = recorded.tensor(argument) else {
+            let dtype = *known.entry(signature.key()).or_insert_with(|| {
+                let recorded = signature.recorded();
+                recorded.tensor(argument).map(|tensor| tensor.dtype)
+            });
+            let Some(dtype) = dtype else {
                 continue;
             };
             let launch = call
                 .launch
                 .map(|(_, launch)| own.index.trace().slice(launch));
             let at = launch.map_or(0, |launch| launch.ts().nanos());
-            match call.capture {
+            match found.capture {
                 Some(capture) => writes.by_capture.entry(capture).or_default(),
-                None => writes.by_thread.entry(call.thread).or_default(),
+                None => writes.by_thread.entry(found.thread).or_default(),
             }
-            .push((at, tensor.dtype));
+            .push((at, dtype));
         }
         let threads = writes.by_thread.values_mut();
         threads
@@ -359,34 +445,27 @@ impl<'t> Builder<'_, '_, 't> {
         writes
     }
 
-    fn cache_of(&self, call: &Found, writes: &CacheWrites) -> Option<Dtype> {
+    fn cache_of(&self, call: &Call, found: &Found, writes: &CacheWrites) -> Option<Dtype> {
         let (source, launch) = call.launch?;
         let index = self.sources[source as usize].index;
         let at = index.trace().slice(launch).ts().nanos();
-        match call.capture {
+        match found.capture {
             Some(capture) => cache_type(writes.by_capture.get(&capture), at),
-            None => cache_type(writes.by_thread.get(&call.thread), at),
+            None => cache_type(writes.by_thread.get(&found.thread), at),
         }
     }
 
-    /// The operator of a call with the parsed arguments.
-    fn recorded_of(&self, call: &Found) -> Option<(&'t str, Recorded)> {
-        let Site::Op { source, op, .. } = call.site else {
-            return None;
-        };
+    /// The recording and the operator of a call.
+    fn operator_of(&self, call: &Found) -> Option<(&Source<'_, 't>, Slice<'t>)> {
+        let (source, op) = call.op?;
         let own = &self.sources[source as usize];
-        let signature = own.signature(own.index.trace().slice(op));
-        Some((signature.op, signature.recorded()))
+        Some((own, own.index.trace().slice(op)))
     }
 
     /// Is the call attention over a cache?
     fn is_attention(&self, call: &Found) -> bool {
-        let Site::Op { source, op, .. } = call.site else {
-            return false;
-        };
-        let slice = self.sources[source as usize].index.trace().slice(op);
-        let name = slice.name().unwrap_or("");
-        self.models.query_argument(name).is_some()
+        self.operator_of(call)
+            .is_some_and(|(own, op)| own.info(op).query.is_some())
     }
 
     /// Ranks of tensor parallelism: as given, else by the heads of queries, which must not contradict the configuration.
@@ -396,8 +475,9 @@ impl<'t> Builder<'_, '_, 't> {
         };
         let attention = found.iter().find(|call| self.is_attention(call));
         let heads = attention.and_then(|call| {
-            let (op, recorded) = self.recorded_of(call)?;
-            let queries = recorded.tensor(self.models.query_argument(op)?)?;
+            let (own, op) = self.operator_of(call)?;
+            let recorded = own.signature(op).recorded();
+            let queries = recorded.tensor(own.info(op).query?)?;
             queries.dim(-2).ok().filter(|n| *n > 0)
         });
         let tp = match (self.options.tp, heads) {
@@ -423,17 +503,14 @@ impl<'t> Builder<'_, '_, 't> {
         }
         let own = experts.map_or(0, |experts| experts.all);
         for call in found {
-            let Site::Op { source, op, .. } = call.site else {
+            let Some((source, op)) = self.operator_of(call) else {
                 continue;
             };
-            let slice = self.sources[source as usize].index.trace().slice(op);
-            let Some(at) = self.models.router_argument(slice.name().unwrap_or("")) else {
+            let Some(at) = source.info(op).router else {
                 continue;
             };
-            let recorded = self.recorded_of(call);
-            let logits = recorded
-                .as_ref()
-                .and_then(|(_, r)| r.tensor(at)?.dim(-1).ok());
+            let recorded = source.signature(op).recorded();
+            let logits = recorded.tensor(at).and_then(|t| t.dim(-1).ok());
             return match logits {
                 Some(recorded) if recorded != own => Err(ConfigError::Contradiction {
                     what: "experts",
@@ -447,14 +524,14 @@ impl<'t> Builder<'_, '_, 't> {
     }
 
     /// Left windows of attention calls whose layer is certain: those of a step are one a layer, in order.
-    fn windows(&self, found: &[Found]) -> FxHashMap<u32, u128> {
+    fn windows(&self, calls: &[Call], found: &[Found]) -> FxHashMap<u32, u128> {
         let mut windows = FxHashMap::default();
         let Some(config) = self.options.config else {
             return windows;
         };
         let mut by_step: Vec<Vec<u32>> = vec![Vec::new(); self.marks.all.len()];
-        for (at, call) in found.iter().enumerate() {
-            if let Some(step) = call.step.filter(|_| self.is_attention(call)) {
+        for (at, (call, found)) in calls.iter().zip(found).enumerate() {
+            if let Some(step) = call.step.filter(|_| self.is_attention(found)) {
                 by_step[step as usize].push(place(at));
             }
         }
@@ -474,74 +551,114 @@ impl<'t> Builder<'_, '_, 't> {
     }
 
     /// The sizes of a collective: as its operator states them, else as its first kernel does.
-    fn collective(&self, op: Slice<'t>, source: u32, call: &Found) -> Option<CollectiveSizes> {
+    fn collective(&self, op: Slice<'t>, source: u32, first: u32) -> Option<CollectiveSizes> {
         let stated = self.sources[source as usize].collective(op);
         stated.or_else(|| {
-            let event = self.work.events().get(call.first as usize)?;
+            let event = self.work.events().get(first as usize)?;
             self.sources[0].collective(self.work.slice(event))
         })
     }
 
-    fn operator(&self, key: &Memo<'t>, world_size: Option<u32>, experts: Option<&Experts>) -> Kind {
-        let signature = &key.signature;
-        let recorded = signature.recorded();
+    fn operator(
+        &self,
+        (op, parsed): (&str, &Parsed),
+        key: &Memo,
+        names: &[StrId],
+        world_size: Option<u32>,
+        experts: Option<&Experts>,
+    ) -> Kind {
         let trace = self.work.trace();
-        let kernels: Vec<&str> = key.kernels.iter().map(|name| trace.text(*name)).collect();
-        let lengths = key.step.map(|at| self.marks.all[at as usize].lengths);
+        let kernels: Vec<&str> = names.iter().map(|name| trace.text(*name)).collect();
         let context = Context {
             kernels: &kernels,
             collective: key.collective.as_ref(),
-            lengths: lengths.as_ref(),
+            lengths: key.lengths.as_ref(),
             cache_type: key.cache,
             world_size,
             is_host_copy: key.is_host_copy,
             window: key.window,
             experts,
         };
+        let mut own = self.models.numbers(op, &parsed.recorded, &context);
+        if let Some(others) = self.others.get(key.others as usize)
+            && !others.is_empty()
+        {
+            let others = others.iter().map(|(source, op)| {
+                let own = &self.sources[*source as usize];
+                let signature = own.signature(own.index.trace().slice(*op));
+                let recorded = signature.recorded();
+                self.models.numbers(signature.op, &recorded, &context)
+            });
+            let others: Vec<Answer> = others.collect();
+            own = own.and_then(|own| own.one_of(&others));
+        }
         Kind {
-            op: signature.op.to_owned(),
+            op: op.to_owned(),
             kernel: String::new(),
-            dims: compact(signature.dims),
-            types: compact(signature.types),
-            answer: self.models.numbers(signature.op, &recorded, &context),
+            dims: parsed.dims.clone(),
+            types: parsed.types.clone(),
+            answer: own,
         }
     }
 
-    /// Work without operator: copies have their bytes, collectives their sizes.
-    fn alone(&self, event: u32, world_size: Option<u32>) -> Kind {
+    /// The kind of work without operator: copies have their bytes, collectives their sizes.
+    fn alone(
+        &self,
+        event: u32,
+        world_size: Option<u32>,
+        known: &mut FxHashMap<AloneMemo, u32>,
+        kinds: &mut Kinds,
+    ) -> u32 {
         let event = &self.work.events()[event as usize];
         let (slice, name) = (self.work.slice(event), self.work.name(event));
         let source = &self.sources[0];
-        let bytes = source.bytes.int(slice);
-        let bytes = bytes.and_then(|n| u128::try_from(n).ok());
-        let unknown = || Unknown::new(Unknown::NO_OPERATOR);
-        let answer = match (event.kind, bytes) {
-            (WorkKind::Memcpy, Some(bytes)) => Ok(match CopyDirection::of_name(name) {
-                CopyDirection::DeviceToDevice => Numbers::moved(bytes.saturating_mul(2)),
-                _ => Numbers::host_copy(bytes),
-            }),
-            (WorkKind::Memset, Some(bytes)) => Ok(Numbers::moved(bytes)),
-            (WorkKind::Kernel, _) => {
-                let sizes = source.collective(slice);
-                let context = Context {
-                    world_size,
-                    ..Context::default()
-                };
-                match sizes {
-                    Some(sizes) => collective_numbers(Some(&sizes), &context),
-                    None => Err(unknown()),
-                }
-            }
-            _ => Err(unknown()),
-        };
-        Kind {
+        let kind = |answer| Kind {
             op: NO_OPERATOR.to_owned(),
             kernel: name.to_owned(),
             dims: String::new(),
             types: String::new(),
             answer,
+        };
+        if event.kind == WorkKind::Kernel
+            && let Some(sizes) = source.collective(slice)
+        {
+            let context = Context {
+                world_size,
+                ..Context::default()
+            };
+            return kinds.place(kind(collective_numbers(Some(&sizes), &context)));
         }
+        let bytes = match event.kind {
+            WorkKind::Kernel => None,
+            WorkKind::Memcpy | WorkKind::Memset => source.bytes.int(slice),
+        };
+        let make = || {
+            let bytes = bytes.and_then(|n| u128::try_from(n).ok());
+            kind(match (event.kind, bytes) {
+                (WorkKind::Memcpy, Some(bytes)) => Ok(copied(name, bytes)),
+                (WorkKind::Memset, Some(bytes)) => Ok(Numbers::moved(bytes)),
+                _ => Err(Unknown::new(Unknown::NO_OPERATOR)),
+            })
+        };
+        let key = (event.name, event.kind, bytes);
+        *known.entry(key).or_insert_with(|| kinds.place(make()))
     }
+}
+
+/// A copy of this name and so many bytes.
+fn copied(name: &str, bytes: u128) -> Numbers {
+    match CopyDirection::of_name(name) {
+        // Neither side is memory of a device.
+        CopyDirection::DeviceToDevice if is_within_host(name) => Numbers::moved(0),
+        CopyDirection::DeviceToDevice => Numbers::moved(bytes.saturating_mul(2)),
+        _ => Numbers::host_copy(bytes),
+    }
+}
+
+/// Is it a copy from the host's memory to itself?
+fn is_within_host(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace(['_', ' '], "");
+    name.contains("htoh") || name.contains("hosttohost")
 }
 
 /// JSON without blanks; text that is none as it is.

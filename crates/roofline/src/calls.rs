@@ -1,6 +1,6 @@
 //! Calls: occurrences of operators with the GPU activity that was launched for them, and what each needs.
 
-use gpu_time::GpuWork;
+use gpu_time::{GpuWork, WorkKind};
 use trace_model::SliceId;
 use trace_model::kernel::TraceIndex;
 
@@ -31,13 +31,15 @@ pub const ARG_KEYS: &[&str] = &[
 ];
 
 /// One call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Call {
     /// Its kind, as a place in [`CallList::kinds`].
     pub kind: u32,
     /// Kernels, copies and memsets.
     pub kernels: u32,
+    /// Kernels alone.
+    pub own_kernels: u32,
     /// Time in which any of them ran.
     pub time_ns: i64,
     /// Begin of the first.
@@ -52,6 +54,18 @@ pub struct Call {
     pub launch_ns: Option<i64>,
     /// It is part of a replayed graph.
     pub in_graph: bool,
+}
+
+impl Call {
+    /// Returns `true` if an activity of this kind has the numbers of the call to itself: the one kernel of it, whatever copies and
+    /// memsets go with that, or the one copy or memset of a call without kernels.
+    pub fn is_all(&self, kind: WorkKind) -> bool {
+        match self.own_kernels {
+            0 => self.kernels == 1,
+            1 => kind == WorkKind::Kernel,
+            _ => false,
+        }
+    }
 }
 
 /// Properties that the calls of one row share: operator, sizes, types and numbers.
@@ -82,6 +96,11 @@ pub struct CaptureCounts {
     pub nearly: u64,
     /// Replays without capture.
     pub unmatched: u64,
+    /// Those of them whose names have captures, all of fewer tokens than the step has.
+    pub too_small: u64,
+    /// Replays with several captures that may be of different sizes, among which nothing decides: their numbers are exact only
+    /// where all of these captures have them.
+    pub unsure: u64,
 }
 
 /// Knowledge besides the recording.
@@ -153,6 +172,7 @@ impl CallList {
             models: &options.knowledge.models,
             options,
             sources,
+            others: vec![Vec::new()],
         };
         builder.build()
     }

@@ -5,6 +5,7 @@ use trace_model::align::longest_common;
 use trace_model::kernel::TraceIndex;
 use trace_model::{Slice, SliceId, StrId, Trace};
 
+use crate::calls::CaptureCounts;
 use crate::step_name::captured_size;
 
 /// Share of a replay that must have the names of a capture, in the same order, for the two to be joined.
@@ -28,10 +29,11 @@ pub(crate) struct Capture {
 pub(crate) struct Captures {
     all: Vec<Capture>,
     used: Vec<u64>,
-    /// Captures that fit a replay with these names.
-    by_names: FxHashMap<Vec<Option<StrId>>, Found>,
-    /// Replays that were joined with equal names, nearly equal ones, and not at all.
-    pub(crate) counts: [u64; 3],
+    /// Place in `lists` of the captures that fit a replay with these names.
+    by_names: FxHashMap<Vec<Option<StrId>>, usize>,
+    lists: Vec<Found>,
+    /// How replays were joined.
+    pub(crate) counts: CaptureCounts,
 }
 
 /// Which captures fit a list of names.
@@ -48,6 +50,26 @@ enum Found {
 pub(crate) struct Joined {
     pub(crate) capture: usize,
     pub(crate) launches: Vec<Option<SliceId>>,
+    /// Captures that fit equally well and may be of another size, if any; nothing tells which of them was replayed.
+    pub(crate) unsure: Option<Unsure>,
+}
+
+/// Captures among which nothing decides.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Unsure {
+    /// Place of the list of names that they fit.
+    list: usize,
+    captures: Vec<usize>,
+}
+
+/// What the size of a graph tells about a replay.
+enum Choice {
+    /// These captures fit, and are known to be equally large.
+    Sure(Vec<usize>),
+    /// These fit, and may be of different sizes.
+    Unsure(Vec<usize>),
+    /// All that fit are of fewer tokens than the step has.
+    TooSmall,
 }
 
 /// The captures of one recording, in order.
@@ -120,62 +142,114 @@ impl Captures {
         names: &[Option<StrId>],
         tokens: Option<u128>,
     ) -> Option<Joined> {
-        if !self.by_names.contains_key(names) {
-            let texts = names
-                .iter()
-                .map(|name| name.map_or("", |id| trace.text(id)));
-            let found = self.find(&texts.collect::<Vec<&str>>());
-            self.by_names.insert(names.to_vec(), found);
-        }
-        let joined = match self.by_names.get(names)? {
-            Found::Nothing => None,
-            Found::Equal(fitting) => {
-                let best = self.best(fitting, tokens)?;
-                let launches = self.all.get(best)?.launches.iter();
-                Some(Joined {
-                    capture: best,
-                    launches: launches.map(|launch| Some(*launch)).collect(),
-                })
+        let list = match self.by_names.get(names) {
+            Some(list) => *list,
+            None => {
+                let texts = names
+                    .iter()
+                    .map(|name| name.map_or("", |id| trace.text(id)));
+                let found = self.find(&texts.collect::<Vec<&str>>());
+                self.by_names.insert(names.to_vec(), self.lists.len());
+                self.lists.push(found);
+                self.lists.len() - 1
             }
+        };
+        let found = self.lists.get(list)?;
+        let choice = match found {
+            Found::Nothing => {
+                self.counts.unmatched += 1;
+                return None;
+            }
+            Found::Equal(fitting) => self.choose(fitting, tokens),
             Found::Nearly(fitting) => {
                 let all: Vec<usize> = fitting.iter().map(|(at, _)| *at).collect();
-                let best = self.best(&all, tokens)?;
-                let (_, pairs) = fitting.iter().find(|(at, _)| *at == best)?;
-                let own = &self.all.get(best)?.launches;
-                let mut launches = vec![None; names.len()];
-                for (replayed, captured) in pairs {
-                    launches[*replayed] = own.get(*captured).copied();
-                }
-                Some(Joined {
-                    capture: best,
-                    launches,
-                })
+                self.choose(&all, tokens)
             }
         };
-        let kind = match (&joined, self.by_names.get(names)) {
-            (Some(_), Some(Found::Equal(_))) => 0,
-            (Some(_), _) => 1,
-            (None, _) => 2,
+        let (captures, is_sure) = match choice {
+            Choice::Sure(captures) => (captures, true),
+            Choice::Unsure(captures) => (captures, false),
+            Choice::TooSmall => {
+                self.counts.unmatched += 1;
+                self.counts.too_small += 1;
+                return None;
+            }
         };
-        self.counts[kind] += 1;
-        if let Some(joined) = &joined {
-            self.used[joined.capture] += 1;
+        // That which was used least, then the first.
+        let best = captures.iter().copied();
+        let best = best.min_by_key(|at| (self.used.get(*at).copied(), *at))?;
+        let launches = self.launches(list, best, names.len());
+        match found {
+            Found::Equal(_) => self.counts.matched += 1,
+            _ => self.counts.nearly += 1,
         }
-        joined
+        self.counts.unsure += u64::from(!is_sure);
+        self.used[best] += 1;
+        Some(Joined {
+            capture: best,
+            launches,
+            unsure: (!is_sure).then_some(Unsure { list, captures }),
+        })
     }
 
-    /// The smallest size that holds the tokens; of equal ones that which was used least, then the first.
-    fn best(&self, fitting: &[usize], tokens: Option<u128>) -> Option<usize> {
-        let size = |at: &usize| self.all.get(*at).and_then(|capture| capture.size);
-        let key = |at: &usize| {
-            let holds = match (size(at), tokens) {
-                (Some(size), Some(tokens)) if size >= tokens => (0, size),
-                // Without a size or without tokens there is nothing to choose by.
-                _ => (1, 0),
-            };
-            (holds, self.used.get(*at).copied(), *at)
+    /// The launch calls of one capture for the work of a replay with the names of `list`, which are `count`.
+    fn launches(&self, list: usize, capture: usize, count: usize) -> Vec<Option<SliceId>> {
+        let Some(own) = self.all.get(capture).map(|capture| &capture.launches) else {
+            return Vec::new();
         };
-        fitting.iter().copied().min_by_key(|at| key(at))
+        match self.lists.get(list) {
+            Some(Found::Equal(_)) => own.iter().copied().map(Some).collect(),
+            Some(Found::Nearly(fitting)) => {
+                let mut launches = vec![None; count];
+                let found = fitting.iter().find(|(at, _)| *at == capture);
+                for (replayed, captured) in found.map_or(&[][..], |(_, pairs)| pairs) {
+                    launches[*replayed] = own.get(*captured).copied();
+                }
+                launches
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The recordings and the launch calls of all captures among which nothing decides.
+    pub(crate) fn alternatives(
+        &self,
+        unsure: &Unsure,
+        count: usize,
+    ) -> Vec<(usize, Vec<Option<SliceId>>)> {
+        let all = unsure.captures.iter().filter_map(|capture| {
+            let source = self.all.get(*capture)?.source;
+            Some((source, self.launches(unsure.list, *capture, count)))
+        });
+        all.collect()
+    }
+
+    /// Those of the captures that fit which hold the tokens of the step: of the smallest size that does; those without size if
+    /// there is none.
+    fn choose(&self, fitting: &[usize], tokens: Option<u128>) -> Choice {
+        let size = |at: usize| self.all.get(at).and_then(|capture| capture.size);
+        let with = |wanted: Option<u128>| -> Vec<usize> {
+            let all = fitting.iter().copied();
+            all.filter(|at| size(*at) == wanted).collect()
+        };
+        let sizes = || fitting.iter().map(|at| size(*at));
+        let Some(tokens) = tokens else {
+            let first = sizes().next().flatten();
+            let alike = first.is_some() && sizes().all(|size| size == first);
+            return match alike || fitting.len() == 1 {
+                true => Choice::Sure(fitting.to_vec()),
+                false => Choice::Unsure(fitting.to_vec()),
+            };
+        };
+        let smallest = sizes().flatten().filter(|size| *size >= tokens).min();
+        match (smallest, with(None)) {
+            (Some(_), _) => Choice::Sure(with(smallest)),
+            (None, unsized_ones) => match unsized_ones.len() {
+                0 => Choice::TooSmall,
+                1 => Choice::Sure(unsized_ones),
+                _ => Choice::Unsure(unsized_ones),
+            },
+        }
     }
 
     fn find(&self, names: &[&str]) -> Found {

@@ -5,7 +5,9 @@
 
 use serde_json::Value;
 
-use crate::limit::real;
+use crate::device::PeakKey;
+use crate::dtype::Precision;
+use crate::limit::{Peaks, real};
 use crate::models::touched;
 use crate::recorded::times;
 
@@ -129,6 +131,8 @@ struct Latent {
 struct Storage {
     linear: Bits,
     experts: Bits,
+    /// Arithmetic of products with weights.
+    arithmetic: Precision,
 }
 
 /// Sizes of a model.
@@ -449,6 +453,48 @@ impl Config {
     }
 }
 
+/// Times that a forward pass takes at least.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct ForwardLimit {
+    /// Time to read weights, keys and values.
+    pub memory_ns: f64,
+    /// Time of the arithmetic.
+    pub compute_ns: f64,
+    /// Time of the all-reduces; `None` if the link is not known.
+    pub link_ns: Option<f64>,
+    /// Arithmetic of products with weights, or what the device computes with instead.
+    pub precision: Precision,
+}
+
+impl ForwardLimit {
+    /// The least time of the pass, as the first line of the ladder of a step has it.
+    pub fn ns(&self) -> f64 {
+        self.memory_ns.max(self.compute_ns) + self.link_ns.unwrap_or(0.0)
+    }
+}
+
+impl Forward {
+    /// Returns what the pass takes at least on one of `ranks` devices; `None` if a peak that it takes is not known.
+    pub fn limit(&self, config: &Config, ranks: u128, peaks: &Peaks) -> Option<ForwardLimit> {
+        let hbm = peaks.get(PeakKey::Hbm)?;
+        let (linear, precision) = peaks.matrix(config.storage.arithmetic)?;
+        let (attention, _) = peaks.matrix(Precision::Bf16)?;
+        // A ring sends 2(n-1)/n of what is reduced.
+        let sent = times(self.allreduce_bytes, 2 * ranks.saturating_sub(1)) / ranks.max(1);
+        Some(ForwardLimit {
+            memory_ns: real(self.weight_bytes.saturating_add(self.kv_bytes)) / hbm,
+            compute_ns: real(self.linear_flops) / (linear * 1e3)
+                + real(self.attention_flops) / (attention * 1e3),
+            link_ns: match sent {
+                0 => Some(0.0),
+                sent => peaks.get(PeakKey::Link).map(|link| real(sent) / link),
+            },
+            precision,
+        })
+    }
+}
+
 impl Storage {
     /// The storage that a configuration names; bfloat16 otherwise.
     fn of(json: &Value) -> Self {
@@ -461,19 +507,26 @@ impl Storage {
         let all = |bits: Bits| Self {
             linear: bits,
             experts: bits,
+            arithmetic: Precision::Bf16,
+        };
+        let fp8 = |bits: Bits| Self {
+            arithmetic: Precision::Fp8,
+            ..all(bits)
         };
         let block = quantized.and_then(|q| q.get("weight_block_size")?.as_array());
         match (name, method) {
             (Some("mxfp4-experts"), _) | (None, Some("mxfp4")) => Self {
                 linear: plain,
                 experts: Bits::new(4, 8, 32),
+                // Weights of four bits are widened before they are multiplied.
+                arithmetic: Precision::Bf16,
             },
-            (Some("fp8-block"), _) => all(Bits::new(8, 32, 128 * 128)),
+            (Some("fp8-block"), _) => fp8(Bits::new(8, 32, 128 * 128)),
             (None, Some("fp8")) => {
                 let sizes = block.map(|b| b.iter().filter_map(Value::as_u64).product::<u64>());
                 match sizes.filter(|n| *n > 0) {
-                    Some(block) => all(Bits::new(8, 32, u128::from(block))),
-                    None => all(Bits::new(8, 0, 1)),
+                    Some(block) => fp8(Bits::new(8, 32, u128::from(block))),
+                    None => fp8(Bits::new(8, 0, 1)),
                 }
             }
             (Some("int4-g128"), _) => all(Bits::new(4, 20, 128)),

@@ -4,6 +4,39 @@ use rustc_hash::FxHashMap;
 
 use crate::calls::{Call, CallList};
 use crate::numbers::Basis;
+use crate::views::{Tally, tallies};
+
+/// Why GPU activity has no operator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Cause {
+    /// No launch call in the recording leads to it.
+    NoLaunch,
+    /// It is part of a replayed graph that is joined to no capture.
+    Graph,
+    /// No operator is around its launch.
+    NoOperator,
+}
+
+impl Cause {
+    pub(crate) fn of(call: &Call) -> Self {
+        match (call.launch_ns, call.in_graph) {
+            (None, _) => Self::NoLaunch,
+            (Some(_), true) => Self::Graph,
+            (Some(_), false) => Self::NoOperator,
+        }
+    }
+
+    /// The cause as text.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NoLaunch => "its launch is not in the recording",
+            Self::Graph => "a replayed graph",
+            Self::NoOperator => "launched outside of operators",
+        }
+    }
+}
 
 /// Time and calls of one basis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
@@ -20,6 +53,8 @@ pub struct Share {
 pub struct Missing {
     /// Why.
     pub reason: String,
+    /// Why there is no operator, if that is the reason.
+    pub cause: Option<Cause>,
     /// Operator, or kernel where there is none.
     pub op: String,
     /// Time of the calls.
@@ -41,48 +76,48 @@ pub struct Coverage {
 impl Coverage {
     /// The coverage of the calls that `wants` takes.
     pub fn new(list: &CallList, wants: impl Fn(&Call) -> bool) -> Self {
+        Self::of(list, &tallies(list, wants))
+    }
+
+    pub(crate) fn of(list: &CallList, tallies: &[Tally]) -> Self {
         let mut coverage = Self::default();
-        let mut missing: FxHashMap<u32, Share> = FxHashMap::default();
-        for call in list.calls.iter().filter(|call| wants(call)) {
-            let basis = match list.numbers(call) {
-                Some(numbers) => numbers.basis,
-                None => Basis::Unknown,
+        let mut merged: FxHashMap<(&str, Option<Cause>, &str), Share> = FxHashMap::default();
+        for own in tallies {
+            let Some(kind) = list.kinds.get(own.kind as usize) else {
+                continue;
+            };
+            let (basis, missing) = match &kind.answer {
+                Ok(numbers) => (numbers.basis, None),
+                Err(reason) => {
+                    let op = match kind.kernel.as_str() {
+                        "" => kind.op.as_str(),
+                        kernel => kernel,
+                    };
+                    (Basis::Unknown, Some((reason.0.as_str(), own.cause, op)))
+                }
             };
             let at = Basis::ALL.iter().position(|b| *b == basis).unwrap_or(0);
             let mut shares = vec![&mut coverage.by_basis[at]];
-            if basis == Basis::Unknown {
-                shares.push(missing.entry(call.kind).or_default());
-            }
+            shares.extend(missing.map(|key| merged.entry(key).or_default()));
             for share in shares {
-                share.time_ns = share.time_ns.saturating_add(call.time_ns);
-                share.calls += 1;
+                share.time_ns = share.time_ns.saturating_add(own.time_ns);
+                share.calls += own.calls;
             }
-        }
-        let mut merged: FxHashMap<(String, String), Share> = FxHashMap::default();
-        #[expect(clippy::iter_over_hash_type, reason = "sums, which are sorted below")]
-        for (kind, share) in missing {
-            let Some(kind) = list.kinds.get(kind as usize) else {
-                continue;
-            };
-            let Err(reason) = &kind.answer else { continue };
-            let op = match kind.kernel.as_str() {
-                "" => kind.op.clone(),
-                kernel => kernel.to_owned(),
-            };
-            let own = merged.entry((reason.to_string(), op)).or_default();
-            own.time_ns = own.time_ns.saturating_add(share.time_ns);
-            own.calls += share.calls;
         }
         #[expect(clippy::iter_over_hash_type, reason = "sorted below")]
-        for ((reason, op), share) in merged {
+        for ((reason, cause, op), share) in merged {
             coverage.missing.push(Missing {
-                reason,
-                op,
+                reason: reason.to_owned(),
+                cause,
+                op: op.to_owned(),
                 time_ns: share.time_ns,
                 calls: share.calls,
             });
         }
-        let key = |m: &Missing| (std::cmp::Reverse(m.time_ns), m.op.clone(), m.reason.clone());
+        let key = |m: &Missing| {
+            let (op, reason) = (m.op.clone(), m.reason.clone());
+            (std::cmp::Reverse(m.time_ns), op, reason, m.cause)
+        };
         coverage.missing.sort_by_key(key);
         coverage
     }
@@ -97,6 +132,13 @@ impl Coverage {
         let all = self.time_ns();
         let unknown = self.by_basis[Basis::ALL.len() - 1].time_ns;
         gpu_time::percent(all - unknown, all)
+    }
+
+    /// Time without operator for this cause.
+    pub fn time_without(&self, cause: Cause) -> i64 {
+        let all = self.missing.iter();
+        let own = all.filter(|m| m.cause == Some(cause));
+        own.map(|m| m.time_ns).sum()
     }
 
     /// Returns `true` if no call has numbers.

@@ -79,14 +79,17 @@ struct Launch {
 }
 
 impl Launch {
-    fn text(column: &ArgColumn, slice: Slice<'_>) -> String {
-        let text = column.get(slice).and_then(ArgValue::as_str).unwrap_or("");
+    fn text<'t>(column: &ArgColumn, slice: Slice<'t>) -> &'t str {
+        column.get(slice).and_then(ArgValue::as_str).unwrap_or("")
+    }
+
+    fn spaceless(text: &str) -> String {
         text.split_whitespace().collect()
     }
 }
 
 /// Returns the kernels, copies and memsets of `work`, whose calls `wants` takes, most time first. Numbers are those of calls
-/// that consist of one kernel.
+/// of which a kernel is all ([`Call::is_all`]).
 pub fn kernel_details(
     work: &GpuWork<'_>,
     analysis: &Analysis,
@@ -104,7 +107,7 @@ pub fn kernel_details(
         .map(|key| trace.arg_column(key)),
     };
     let [grid, block, registers, shared, occupancy] = &launch.columns;
-    let mut places: FxHashMap<(u32, u32, String), usize> = FxHashMap::default();
+    let mut places: FxHashMap<_, usize> = FxHashMap::default();
     let mut rows: Vec<KernelDetail> = Vec::new();
     let list = &analysis.list;
     for (event, call) in work.events().iter().zip(&list.call_of) {
@@ -115,15 +118,12 @@ pub fn kernel_details(
         let (grid, block) = (Launch::text(grid, slice), Launch::text(block, slice));
         let (registers, shared) = (registers.int(slice), shared.int(slice));
         let occupancy = occupancy.get(slice).and_then(ArgValue::as_f64);
-        let configuration = format!("{grid} {block} {registers:?} {shared:?} {occupancy:?}");
-        let name = event.name.map_or(u32::MAX, |name| {
-            u32::try_from(name.index()).unwrap_or(u32::MAX)
-        });
+        let numbers = list.numbers(call).filter(|_| call.is_all(event.kind));
+        let configuration = (grid, block, registers, shared, occupancy.map(f64::to_bits));
         let at = *places
-            .entry((name, call.kind, configuration))
+            .entry((event.name, call.kind, configuration, numbers.is_some()))
             .or_insert_with(|| {
                 let kind = list.kind(call);
-                let numbers = list.numbers(call).filter(|_| call.kernels == 1);
                 rows.push(KernelDetail {
                     name: work.name(event).to_owned(),
                     op: kind.map_or(String::new(), |kind| kind.op.clone()),
@@ -132,8 +132,8 @@ pub fn kernel_details(
                         .numbers(call)
                         .and_then(|n| n.precision)
                         .map_or("", |p| p.name()),
-                    grid,
-                    block,
+                    grid: Launch::spaceless(grid),
+                    block: Launch::spaceless(block),
                     registers,
                     shared_bytes: shared,
                     occupancy_pct: occupancy,
@@ -146,13 +146,13 @@ pub fn kernel_details(
         let row = &mut rows[at];
         row.count += 1;
         row.time_ns = row.time_ns.saturating_add(event.dur_ns());
-        let Some(numbers) = list.numbers(call).filter(|_| call.kernels == 1) else {
+        let Some(numbers) = numbers else {
             continue;
         };
         if let Some(flops) = numbers.flops {
             row.flops = Some(row.flops.unwrap_or(0).saturating_add(flops));
         }
-        row.bytes = row.bytes.saturating_add(numbers.bytes);
+        row.bytes = row.bytes.saturating_add(numbers.sure_bytes());
         let device = analysis.devices.get(call.device);
         let limit = device.and_then(|device| device.peaks.limit(numbers));
         row.limit_ns = row.limit_ns.zip(limit).map(|(all, one)| all + one.ns);

@@ -3,7 +3,7 @@
 //! Peaks are those of the vendors at boost clock, dense. The table `data/devices.toml` gives for each number where it was
 //! found; numbers without a source are marked.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 use serde::Deserialize;
@@ -105,7 +105,8 @@ pub(crate) struct DeviceRow {
 #[derive(Clone, Debug)]
 pub struct Device {
     row: DeviceRow,
-    pattern: Regex,
+    /// Compiled when a name is first compared with it.
+    pattern: OnceLock<Option<Regex>>,
 }
 
 /// Properties of a device, as recorded.
@@ -155,15 +156,34 @@ impl Device {
             key: row.key.clone(),
             what,
         };
-        let pattern = Regex::new(&row.name_regex)
-            .map_err(|error| bad(format!("name_regex is no regular expression: {error}")))?;
         let numbers = PeakKey::all().map(|key| (key.name(), row.peak(key)));
         for (name, value) in numbers {
             if value.is_some_and(|value| !value.is_finite() || value < 0.0) {
                 return Err(bad(format!("{name} is not a number of at least 0")));
             }
         }
-        Ok(Self { row, pattern })
+        Ok(Self {
+            row,
+            pattern: OnceLock::new(),
+        })
+    }
+
+    /// Checks the pattern of a user's row.
+    pub(crate) fn check_pattern(&self) -> Result<(), ExtensionError> {
+        let compiled = Regex::new(&self.row.name_regex);
+        let pattern = compiled.map_err(|error| ExtensionError::Device {
+            key: self.row.key.clone(),
+            what: format!("name_regex is no regular expression: {error}"),
+        })?;
+        self.pattern.get_or_init(|| Some(pattern));
+        Ok(())
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        let pattern = self
+            .pattern
+            .get_or_init(|| Regex::new(&self.row.name_regex).ok());
+        pattern.as_ref().is_some_and(|found| found.is_match(name))
     }
 
     /// The key on the command line.
@@ -303,9 +323,10 @@ impl Devices {
         self.all.iter()
     }
 
-    /// The device of this key.
+    /// The device of this key, in any case of letters.
     pub fn of_key(&self, key: &str) -> Option<&Device> {
-        self.all.iter().find(|device| device.key() == key)
+        let is_it = |device: &&Device| device.key().eq_ignore_ascii_case(key);
+        self.all.iter().find(is_it)
     }
 
     /// Returns the device that has these properties: by its name, else by multiprocessors, memory and capability; `None` if no
@@ -316,7 +337,7 @@ impl Devices {
         let named = self
             .all
             .iter()
-            .find(|device| !name.is_empty() && device.pattern.is_match(name));
+            .find(|device| !name.is_empty() && device.has_name(name));
         let Some(device) = named else {
             let device = self.all.iter().find(|device| device.fits(properties))?;
             return Some(Recognised {
@@ -337,11 +358,17 @@ impl Devices {
             }
             _ => None,
         };
-        Some(Recognised {
-            device,
-            how: format!("by its name, {name}"),
-            share,
-        })
+        let mut how = format!("by its name, {name}");
+        // The name of a variant may contain that of another device of the family.
+        if let (None, Some(bytes), Some(gb)) = (share, properties.memory, device.row.mem_gb)
+            && !fits_memory(properties, gb)
+        {
+            how.push_str(&format!(
+                "; it has {:.0} GB of memory and not {gb:.0} GB, so it may be a variant with other peaks",
+                bytes as f64 / 1e9
+            ));
+        }
+        Some(Recognised { device, how, share })
     }
 }
 
@@ -375,6 +402,24 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), count, "keys are unique");
+        for device in Devices::builtin().iter() {
+            device.check_pattern().unwrap();
+        }
+        let found = Devices::builtin().of_key("H100-SXM").unwrap();
+        assert_eq!(found.key(), "h100-sxm");
+    }
+
+    #[test]
+    fn a_variant_is_marked() {
+        let how = |gb| {
+            let variant = properties("NVIDIA H20-3e", 78, gb, (9, 0));
+            let found = Devices::builtin().recognise(&variant).unwrap();
+            (found.device.key().to_owned(), found.how)
+        };
+        assert_eq!(how(102.0).1, "by its name, NVIDIA H20-3e");
+        let (key, how) = how(150.7);
+        assert_eq!(key, "h20");
+        assert!(how.contains("151 GB of memory and not 96 GB"), "{how}");
     }
 
     #[test]

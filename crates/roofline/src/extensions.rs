@@ -164,7 +164,12 @@ impl Knowledge {
         self.models.extend(&OperatorRows {
             rows: rows.collect(),
         })?;
-        let devices: Result<Vec<Device>, _> = file.device.into_iter().map(Device::new).collect();
+        let devices = file.device.into_iter().map(|row| {
+            let device = Device::new(row)?;
+            device.check_pattern()?;
+            Ok(device)
+        });
+        let devices: Result<Vec<Device>, ExtensionError> = devices.collect();
         self.devices.extend(devices?);
         Ok(())
     }

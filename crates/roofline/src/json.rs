@@ -122,6 +122,15 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
             "known_pct".to_owned(),
             row.known_pct().map_or(Value::Null, real),
         );
+        let share = row.share_of_limit();
+        let ends = share.map_or([None; 2], |(_, ends)| ends);
+        for (name, pct) in [
+            ("share_pct", share.map(|(pct, _)| pct)),
+            ("share_low_pct", ends[0]),
+            ("share_high_pct", ends[1]),
+        ] {
+            step.insert(name.to_owned(), pct.map_or(Value::Null, real));
+        }
         let rows = row.rows.and_then(|n| u64::try_from(n).ok());
         step.insert("product_rows".to_owned(), rows.into());
         let balance = row.balance_tokens.map_or(Value::Null, real);
@@ -144,7 +153,7 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
     }
     let missing =
         analysis.coverage.missing.iter().map(
-            |m| json!({"reason": m.reason, "op": m.op, "time_ns": m.time_ns, "calls": m.calls}),
+            |m| json!({"reason": m.reason, "cause": m.cause, "op": m.op, "time_ns": m.time_ns, "calls": m.calls}),
         );
     object.insert("missing".to_owned(), missing.collect());
     let captures = analysis.list.captures;
@@ -155,6 +164,8 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
             "matched": captures.matched,
             "nearly": captures.nearly,
             "unmatched": captures.unmatched,
+            "too_small": captures.too_small,
+            "unsure": captures.unsure,
         }),
     );
     let fallbacks = analysis.fallbacks.iter();

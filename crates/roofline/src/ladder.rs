@@ -33,13 +33,13 @@ impl StepRow {
             ("model", self.model_limit_ns, is_partial, ""),
             (
                 "operators",
-                self.ops_limit_ns,
+                self.sure_ns.map(|[operators, _]| operators),
                 needs.bounded_time_ns > 0 && needs.unknown_time_ns == 0,
                 "intermediate results",
             ),
             (
                 "floor",
-                self.floor_limit_ns,
+                self.sure_ns.map(|[_, floor]| floor),
                 needs.bounded_time_ns > 0 && needs.unknown_time_ns == 0,
                 "too small kernels",
             ),

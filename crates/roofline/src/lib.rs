@@ -34,6 +34,7 @@
 //! ```
 
 mod analysis;
+mod beyond;
 mod build;
 mod calls;
 mod capture;
@@ -49,6 +50,7 @@ mod limit;
 mod marks;
 mod models;
 mod numbers;
+mod operators;
 mod ops;
 mod recorded;
 mod source;
@@ -57,9 +59,10 @@ mod steps;
 pub mod tables;
 mod views;
 
-pub use analysis::{Analysis, Error, Options, analyse};
+pub use analysis::{Analysis, DeviceSums, Error, Gain, Options, analyse};
+pub use beyond::{Beyond, Reasons};
 pub use calls::{ARG_KEYS, Call, CallList, CallOptions, CaptureCounts, Kind, NO_OPERATOR};
-pub use coverage::{Coverage, Missing, Share};
+pub use coverage::{Cause, Coverage, Missing, Share};
 pub use details::{DETAIL_KEYS, KernelDetail, details_table, kernel_details};
 pub use device::{Device, DeviceProperties, Devices, PeakKey, Recognised};
 pub use dtype::{Dtype, Precision};
@@ -76,5 +79,5 @@ pub use numbers::{Answer, Basis, Numbers, UnitKind, Unknown};
 pub use ops::{CopyRow, OPS_KEYS, OpRow, OpSort, copies, copies_table, ops, ops_table};
 pub use recorded::{CollectiveSizes, Context, Recorded};
 pub use step_name::{Lengths, Phase, Requests, Sums, captured_size};
-pub use steps::{Needs, StepRow, steps};
+pub use steps::{ENOUGH_KNOWN, Needs, StepRow, steps};
 pub use views::{By, Origin, Row, Rows, Sort, rows};

@@ -208,9 +208,10 @@ impl Peaks {
         })
     }
 
-    /// Returns the least time of a call with these numbers; `None` if a peak that it takes is not known.
+    /// Returns the least time of a call with these numbers, where they are a lower bound with what is certain; `None` if a
+    /// peak that it takes is not known.
     pub fn limit(&self, numbers: &Numbers) -> Option<Limit> {
-        self.limit_with(numbers, numbers.bytes)
+        self.limit_with(numbers, numbers.sure_bytes())
     }
 }
 

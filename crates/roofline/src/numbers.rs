@@ -116,6 +116,9 @@ impl Unknown {
     }
 }
 
+/// Remark on attention whose window, if it has one, is not recorded.
+pub(crate) const NO_WINDOW: &str = "no window assumed";
+
 /// Numbers, or why there are none.
 pub type Answer = Result<Numbers, Unknown>;
 
@@ -177,6 +180,39 @@ impl Numbers {
         (self.bytes_low, self.bytes_high) = (low, high);
         self
     }
+
+    /// The bytes that are certain: the lower end of a lower bound.
+    pub fn sure_bytes(&self) -> u128 {
+        match self.basis {
+            Basis::Bound => self.bytes_low,
+            _ => self.bytes,
+        }
+    }
+
+    /// Returns these numbers as those of one of several calls, of which `others` are the rest: between the ends of all.
+    ///
+    /// # Errors
+    /// [`Unknown`] if one of the others has no numbers.
+    pub(crate) fn one_of(mut self, others: &[Answer]) -> Answer {
+        let others: Result<Vec<&Numbers>, &Unknown> = others.iter().map(Result::as_ref).collect();
+        let others = others.map_err(|_| Unknown::new(Self::UNDECIDED))?;
+        if others.iter().all(|other| **other == self) {
+            return Ok(self);
+        }
+        for other in others {
+            self.bytes_low = self.bytes_low.min(other.bytes_low);
+            self.bytes_high = self.bytes_high.zip(other.bytes_high).map(|(a, b)| a.max(b));
+        }
+        self.basis = self.basis.max(Basis::Estimate);
+        if !self.note.is_empty() {
+            self.note.push_str("; ");
+        }
+        self.note.push_str(Self::UNDECIDED);
+        Ok(self)
+    }
+
+    /// Remark on numbers of a replay with several captures.
+    const UNDECIDED: &str = "several captures fit; which was replayed is not recorded";
 
     /// A copy of this many bytes between the memories of the device and of the host.
     pub(crate) fn host_copy(bytes: u128) -> Self {

@@ -3,12 +3,13 @@
 use gpu_time::GpuWork;
 use report::{Cell, Column, Result, Table, Unit};
 use rustc_hash::FxHashMap;
-use trace_model::kernel::{Activity, CopyDirection};
-use trace_model::{ArgColumn, ArgValue, Slice, SliceId, TimeRange};
+use trace_model::kernel::CopyDirection;
+use trace_model::{ArgColumn, ArgValue, Slice, TimeRange};
 
 use gpu_time::WorkKind;
 
 use crate::models::Models;
+use crate::operators::Operators;
 use crate::recorded::{Context, Recorded};
 use crate::views::nanos;
 
@@ -82,8 +83,9 @@ struct Columns {
 
 /// Operators of `work`'s recording that begin in `window`, by name, and by sizes if `by_shape`.
 ///
-/// Time of an operator within itself counts twice in the total, as in PyTorch's `key_averages`. Cost: one pass over the
-/// slices, a walk up from each launch and each allocation; models are asked once for each distinct operator and sizes.
+/// Time of an operator within itself counts twice in the total, as in PyTorch's `key_averages`; operators nest by their times
+/// alone, whatever Python frames and annotations overlap with them. Cost: a sort of the operators, a search for each launch and
+/// each allocation; models are asked once for each distinct operator and sizes.
 pub fn ops(
     work: &GpuWork<'_>,
     models: &Models,
@@ -98,13 +100,18 @@ pub fn ops(
         strides: trace.arg_column("Input Strides"),
         concrete: trace.arg_column("Concrete Inputs"),
     };
-    let is_op = |slice: &Slice<'_>| index.activity(*slice) == Activity::CpuOp;
+    let nested = Operators::new(index);
     let is_in = |slice: &Slice<'_>| window.is_none_or(|window| window.contains(slice.ts()));
     let mut rows: Vec<OpRow> = Vec::new();
     let mut places: FxHashMap<(&str, &str), usize> = FxHashMap::default();
-    let mut row_of: FxHashMap<SliceId, usize> = FxHashMap::default();
+    let mut row_of: Vec<Option<usize>> = Vec::new();
     let mut flops: FxHashMap<[&str; 5], Option<u128>> = FxHashMap::default();
-    for slice in trace.slices().filter(|s| is_op(s) && is_in(s)) {
+    for (own, op) in nested.iter().enumerate() {
+        let slice = trace.slice(op.slice);
+        if !is_in(&slice) {
+            row_of.push(None);
+            continue;
+        }
         let name = slice.name().unwrap_or("");
         let text = |column: &ArgColumn| column.get(slice).and_then(ArgValue::as_str).unwrap_or("");
         let dims = text(&columns.dims);
@@ -117,7 +124,7 @@ pub fn ops(
             });
             rows.len() - 1
         });
-        row_of.insert(slice.id(), at);
+        row_of.push(Some(at));
         let ns = (slice.end() - slice.ts()).get();
         let row = &mut rows[at];
         row.calls += 1;
@@ -139,30 +146,29 @@ pub fn ops(
         if let Some(known) = known {
             row.flops = Some(row.flops.unwrap_or(0).saturating_add(known));
         }
-        // Parents come first in the order of the store.
-        let outer = slice.ancestors().find(is_op);
-        if let Some(outer) = outer.and_then(|outer| row_of.get(&outer.id())) {
-            let row = &mut rows[*outer];
+        // An operator comes after the one around it.
+        if let Some(outer) = nested.parent(own).and_then(|outer| row_of[outer]) {
+            let row = &mut rows[outer];
             row.self_ns = row.self_ns.saturating_sub(ns);
         }
     }
+    let nested = Nested {
+        operators: nested,
+        row_of,
+    };
     for event in work.events() {
         let Some(launch) = work.launch_of(event) else {
             continue;
         };
-        let around = launch.ancestors().filter(is_op);
-        for (depth, op) in around.enumerate() {
-            let Some(at) = row_of.get(&op.id()) else {
-                continue;
-            };
-            let row = &mut rows[*at];
+        for (depth, at) in nested.rows_around(launch) {
+            let row = &mut rows[at];
             row.total_gpu_ns = row.total_gpu_ns.saturating_add(event.dur_ns());
             if depth == 0 {
                 row.self_gpu_ns = row.self_gpu_ns.saturating_add(event.dur_ns());
             }
         }
     }
-    allocations(work, &row_of, &mut rows);
+    allocations(work, &nested, &mut rows);
     rows.sort_by(|a, b| {
         let key = |row: &OpRow| match sort {
             OpSort::SelfTime => i128::from(row.self_ns),
@@ -180,9 +186,23 @@ pub fn ops(
     rows
 }
 
+/// Operators with the row of each; `None` for those outside the window.
+struct Nested {
+    operators: Operators,
+    row_of: Vec<Option<usize>>,
+}
+
+impl Nested {
+    /// Rows of the operators around a slice, each with how many are within.
+    fn rows_around(&self, slice: Slice<'_>) -> impl Iterator<Item = (usize, usize)> {
+        let around = self.operators.around(slice).enumerate();
+        around.filter_map(|(depth, at)| Some((depth, self.row_of[at]?)))
+    }
+}
+
 /// Adds what each allocation event allocated to the operators around it.
-fn allocations(work: &GpuWork<'_>, row_of: &FxHashMap<SliceId, usize>, rows: &mut [OpRow]) {
-    let (trace, index) = (work.trace(), work.index());
+fn allocations(work: &GpuWork<'_>, nested: &Nested, rows: &mut [OpRow]) {
+    let trace = work.trace();
     let Some(event) = trace.strings().find(MEMORY_EVENT) else {
         return;
     };
@@ -193,13 +213,8 @@ fn allocations(work: &GpuWork<'_>, row_of: &FxHashMap<SliceId, usize>, rows: &mu
         };
         // PyTorch numbers the processor 0.
         let on_host = kind.int(slice) == Some(0);
-        let around = slice.ancestors();
-        let around = around.filter(|s| index.activity(*s) == Activity::CpuOp);
-        for (depth, op) in around.enumerate() {
-            let Some(at) = row_of.get(&op.id()) else {
-                continue;
-            };
-            let row = &mut rows[*at];
+        for (depth, at) in nested.rows_around(slice) {
+            let row = &mut rows[at];
             let (own, total) = match on_host {
                 true => (&mut row.self_cpu_bytes, &mut row.total_cpu_bytes),
                 false => (&mut row.self_gpu_bytes, &mut row.total_gpu_bytes),

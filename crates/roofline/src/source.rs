@@ -1,9 +1,10 @@
 //! One recording: the operators around a launch, and what is recorded of them.
 
 use trace_model::kernel::{Activity, TraceIndex};
-use trace_model::{ArgColumn, ArgValue, Slice};
+use trace_model::{ArgColumn, ArgValue, Slice, SliceId};
 
-use crate::models::Models;
+use crate::models::{Models, is_collective};
+use crate::operators::Operators;
 use crate::recorded::{CollectiveSizes, Recorded};
 
 /// Operators that are only the inner part of others in the same chain, which have the better arguments.
@@ -27,17 +28,45 @@ const WITHIN: &[(&str, &str)] = &[
     ("aten::gather", "aten::index_select"),
 ];
 
+/// What the models know of operators of one name.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OpInfo {
+    /// There is a model.
+    is_known: bool,
+    /// The place of the queries, for attention over a cache.
+    pub(crate) query: Option<usize>,
+    /// The place of the KV cache, for a write into it.
+    pub(crate) cache: Option<usize>,
+    /// The place of the router's logits, for a layer of experts.
+    pub(crate) router: Option<usize>,
+    pub(crate) is_collective: bool,
+}
+
+impl OpInfo {
+    fn new(name: &str, models: &Models) -> Self {
+        Self {
+            is_known: models.knows(name),
+            query: models.query_argument(name),
+            cache: models.cache_argument(name),
+            router: models.router_argument(name),
+            is_collective: is_collective(name),
+        }
+    }
+}
+
 /// One recording and the columns of arguments that are read.
 pub(crate) struct Source<'i, 't> {
     pub(crate) index: &'i TraceIndex<'t>,
+    /// Operators of threads where they overlap with other slices.
+    overlaps: Operators,
     dims: ArgColumn,
     types: ArgColumn,
     strides: ArgColumn,
     concrete: ArgColumn,
     pub(crate) bytes: ArgColumn,
     collective: [ArgColumn; 5],
-    /// `true` for names of operators with a model; `None` until asked.
-    known: Vec<Option<bool>>,
+    /// By name of an operator; `None` until asked.
+    known: Vec<Option<OpInfo>>,
 }
 
 impl<'i, 't> Source<'i, 't> {
@@ -46,6 +75,7 @@ impl<'i, 't> Source<'i, 't> {
         let column = |key| trace.arg_column(key);
         Self {
             index,
+            overlaps: Operators::of_overlaps(index),
             dims: column("Input Dims"),
             types: column("Input type"),
             strides: column("Input Strides"),
@@ -66,13 +96,28 @@ impl<'i, 't> Source<'i, 't> {
     /// The operator whose call the work is that `launch` launched.
     pub(crate) fn operator(&mut self, launch: Slice<'t>, models: &Models) -> Option<Slice<'t>> {
         let index = self.index;
-        let mut chain = launch
-            .ancestors()
-            .filter(|slice| index.activity(*slice) == Activity::CpuOp);
+        if self.overlaps.has_thread_of(launch) {
+            let around = self.overlaps.around(launch);
+            let around = around.filter_map(|at| self.overlaps.get(at));
+            let around: Vec<SliceId> = around.map(|op| op.slice).collect();
+            let around = around.into_iter().map(|op| index.trace().slice(op));
+            return self.innermost_known(around, models);
+        }
+        let around = launch.ancestors();
+        let around = around.filter(|slice| index.activity(*slice) == Activity::CpuOp);
+        self.innermost_known(around, models)
+    }
+
+    /// Of a chain of operators, innermost first, the one whose model counts.
+    fn innermost_known(
+        &mut self,
+        mut chain: impl Iterator<Item = Slice<'t>>,
+        models: &Models,
+    ) -> Option<Slice<'t>> {
         let mut innermost = None;
         let known = chain.find(|slice| {
             innermost.get_or_insert(*slice);
-            self.knows(*slice, models)
+            self.learn(*slice, models).is_known
         });
         let Some(mut call) = known else {
             return innermost;
@@ -86,15 +131,21 @@ impl<'i, 't> Source<'i, 't> {
         Some(call)
     }
 
-    fn knows(&mut self, slice: Slice<'_>, models: &Models) -> bool {
-        let name = slice.name().unwrap_or("");
+    fn learn(&mut self, slice: Slice<'_>, models: &Models) -> OpInfo {
+        let info = || OpInfo::new(slice.name().unwrap_or(""), models);
         match slice
             .name_id()
             .and_then(|id| self.known.get_mut(id.index()))
         {
-            Some(known) => *known.get_or_insert_with(|| models.knows(name)),
-            None => models.knows(name),
+            Some(known) => *known.get_or_insert_with(info),
+            None => info(),
         }
+    }
+
+    /// What the models know of an operator that [`Self::operator`] returned.
+    pub(crate) fn info(&self, op: Slice<'_>) -> OpInfo {
+        let known = op.name_id().and_then(|id| *self.known.get(id.index())?);
+        known.unwrap_or_default()
     }
 
     fn text<'s>(column: &ArgColumn, slice: Slice<'s>) -> Option<&'s str> {
@@ -127,7 +178,7 @@ impl<'i, 't> Source<'i, 't> {
 }
 
 /// Arguments of an operator, as texts of its trace.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub(crate) struct Signature<'t> {
     pub(crate) op: &'t str,
     pub(crate) dims: Option<&'t str>,
@@ -136,7 +187,26 @@ pub(crate) struct Signature<'t> {
     concrete: Option<&'t str>,
 }
 
+/// Empty texts may have the address of another.
+fn address(text: &str) -> usize {
+    match text.is_empty() {
+        true => 1,
+        false => text.as_ptr().addr(),
+    }
+}
+
+/// The addresses of the texts of a signature. Texts are stored once in a trace, so equal addresses are equal texts; texts that
+/// are equal and stored twice only cost a second look at them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SignatureKey([usize; 5]);
+
 impl Signature<'_> {
+    pub(crate) fn key(&self) -> SignatureKey {
+        let texts = [self.dims, self.types, self.strides, self.concrete];
+        let [dims, types, strides, concrete] = texts.map(|text| text.map_or(0, address));
+        SignatureKey([address(self.op), dims, types, strides, concrete])
+    }
+
     pub(crate) fn recorded(&self) -> Recorded {
         Recorded::parse(self.dims, self.types, self.strides, self.concrete)
     }

@@ -3,10 +3,6 @@
 //! The forms are those of vLLM (plain, with the sum of squares, and with the sums that a profiling patch adds), SGLang and
 //! TensorRT-LLM. An annotation of another form gives no lengths.
 
-use std::sync::LazyLock;
-
-use regex::{Captures, Regex};
-
 /// Sums over the requests of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Sums {
@@ -106,12 +102,7 @@ impl Lengths {
         if name.starts_with("step[") {
             return of_sglang(name);
         }
-        let found = TENSORRT.captures(name)?;
-        let generation = number(&found, 3)?;
-        Some(Self {
-            context: Requests::new(number(&found, 1), number(&found, 2)),
-            generation: Requests::new(Some(generation), Some(generation)),
-        })
+        of_tensorrt(name)
     }
 
     /// New tokens of all requests.
@@ -157,66 +148,135 @@ pub fn captured_size(name: &str) -> Option<u128> {
     size.parse().ok()
 }
 
-// A pattern that does not compile is found by the tests of this module; it then matches nothing.
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).unwrap_or_else(|_| Regex::new("$^").expect("an empty pattern"))
+/// The rest of a name that is read from left to right.
+struct Rest<'n>(&'n str);
+
+impl Rest<'_> {
+    /// Takes this text.
+    fn text(&mut self, text: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(text)?;
+        Some(())
+    }
+
+    /// Takes a number; `Some(None)` if it is too large.
+    fn number(&mut self) -> Option<Option<u128>> {
+        let end = self.0.find(|c: char| !c.is_ascii_digit());
+        let (digits, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
+        self.0 = rest;
+        (!digits.is_empty()).then(|| parsed(digits))
+    }
+
+    /// Takes `(tokens)`, or `(tokens_more)`.
+    fn counts(&mut self) -> Option<(Option<u128>, Option<u128>)> {
+        self.text("(")?;
+        let tokens = self.number()?;
+        let more = match self.text("_") {
+            Some(()) => self.number()?,
+            None => None,
+        };
+        self.text(")")?;
+        Some((tokens, more))
+    }
+
+    /// Takes `(sq1sk2sqsq3sqsk4)`.
+    fn sums(&mut self) -> Option<Sums> {
+        let mut after = |text: &str| {
+            self.text(text)?;
+            self.number()?
+        };
+        let sums = Sums {
+            q: after("(sq")?,
+            k: after("sk")?,
+            qq: after("sqsq")?,
+            qk: after("sqsk")?,
+        };
+        self.text(")")?;
+        Some(sums)
+    }
+
+    fn end(&self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
 }
-
-static OLD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^execute_new_(\d+)_cached_(\d+)$"));
-
-static PLAIN: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"^execute_context_(\d+)\((\d+)(?:_(\d+))?\)_generation_(\d+)\((\d+)(?:_\d+)?\)$")
-});
-
-static SUMS: LazyLock<Regex> = LazyLock::new(|| {
-    let sums = r"\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)";
-    pattern(&format!(
-        r"^execute_(\d+)_context_(\d+){sums}_generation_(\d+){sums}$"
-    ))
-});
-
-static TENSORRT: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) ctx tokens, (\d+) gen(?:eration)? reqs",
-    )
-});
 
 /// Numbers of up to 64 bits, so that sums and products of two fit.
 fn parsed(text: &str) -> Option<u128> {
     text.parse::<u64>().ok().map(u128::from)
 }
 
-fn number(found: &Captures<'_>, at: usize) -> Option<u128> {
-    parsed(found.get(at)?.as_str())
+/// `[Executor] _forward_step 7: 2 ctx reqs, 512 ctx tokens, 3 gen reqs`, and what follows.
+fn of_tensorrt(name: &str) -> Option<Lengths> {
+    let mut rest = Rest(name);
+    rest.text("[Executor] _forward_step ")?;
+    rest.number()?;
+    rest.text(": ")?;
+    let requests = rest.number()?;
+    rest.text(" ctx reqs, ")?;
+    let tokens = rest.number()?;
+    rest.text(" ctx tokens, ")?;
+    let generation = rest.number()??;
+    rest.text(" gen")?;
+    let _long_form = rest.text("eration");
+    rest.text(" reqs")?;
+    Some(Lengths {
+        context: Requests::new(requests, tokens),
+        generation: Requests::new(Some(generation), Some(generation)),
+    })
 }
 
 fn of_vllm(name: &str) -> Option<Lengths> {
-    if let Some(found) = OLD.captures(name) {
-        return Some(Lengths {
-            context: Requests::new(number(&found, 1), None),
-            generation: Requests::new(number(&found, 2), None),
-        });
-    }
-    if let Some(found) = PLAIN.captures(name) {
-        let mut context = Requests::new(number(&found, 1), number(&found, 2));
-        context.qq = number(&found, 3);
-        return Some(Lengths {
-            context,
-            generation: Requests::new(number(&found, 4), number(&found, 5)),
-        });
-    }
-    let found = SUMS.captures(name)?;
-    let sums = |from: usize| {
-        Some(Sums {
-            q: number(&found, from)?,
-            k: number(&found, from + 1)?,
-            qq: number(&found, from + 2)?,
-            qk: number(&found, from + 3)?,
-        })
-    };
+    old_vllm(name)
+        .or_else(|| plain_vllm(name))
+        .or_else(|| patched_vllm(name))
+}
+
+/// `execute_new_1_cached_12`.
+fn old_vllm(name: &str) -> Option<Lengths> {
+    let mut rest = Rest(name);
+    rest.text("execute_new_")?;
+    let new = rest.number()?;
+    rest.text("_cached_")?;
+    let cached = rest.number()?;
+    rest.end()?;
     Some(Lengths {
-        context: Requests::with_sums(number(&found, 2), sums(3)?),
-        generation: Requests::with_sums(number(&found, 7), sums(8)?),
+        context: Requests::new(new, None),
+        generation: Requests::new(cached, None),
+    })
+}
+
+/// `execute_context_2(273_52229)_generation_25(25)`.
+fn plain_vllm(name: &str) -> Option<Lengths> {
+    let mut rest = Rest(name);
+    rest.text("execute_context_")?;
+    let requests = rest.number()?;
+    let (tokens, qq) = rest.counts()?;
+    rest.text("_generation_")?;
+    let continued = rest.number()?;
+    let (generated, _) = rest.counts()?;
+    rest.end()?;
+    let mut context = Requests::new(requests, tokens);
+    context.qq = qq;
+    Some(Lengths {
+        context,
+        generation: Requests::new(continued, generated),
+    })
+}
+
+/// `execute_535_context_3(sq527…)_generation_8(sq8…)`.
+fn patched_vllm(name: &str) -> Option<Lengths> {
+    let mut rest = Rest(name);
+    rest.text("execute_")?;
+    rest.number()?;
+    rest.text("_context_")?;
+    let requests = rest.number()?;
+    let context = rest.sums()?;
+    rest.text("_generation_")?;
+    let continued = rest.number()?;
+    let generation = rest.sums()?;
+    rest.end()?;
+    Some(Lengths {
+        context: Requests::with_sums(requests, context),
+        generation: Requests::with_sums(continued, generation),
     })
 }
 
@@ -269,13 +329,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_compile() {
-        for pattern in [&OLD, &PLAIN, &SUMS, &TENSORRT] {
-            assert!(pattern.as_str().len() > 5);
-        }
-    }
-
-    #[test]
     fn forms_of_all_engines_are_read() {
         let l = |name| Lengths::of_name(name).unwrap();
         let old = l("execute_new_1_cached_12");
@@ -300,6 +353,10 @@ mod tests {
             "execute_diffusion_x",
             "prefill[bs=1 tok=3 ctx=[1]]",
             "execute_context_x(1)_generation_1(1)",
+            "execute_context_1(1_)_generation_1(1)",
+            "execute_context_1(1)_generation_1(1) ",
+            "execute_new_1_cached_",
+            "execute_1_context_1(sq1sk1sqsq1)_generation_0(sq0sk0sqsq0sqsk0)",
             "step[",
             "step[]",
             "",

@@ -5,8 +5,11 @@ use gpu_time::GpuWork;
 use crate::calls::{Call, CallList};
 use crate::dtype::Precision;
 use crate::limit::{Peaks, RecordedDevices, real};
-use crate::numbers::{Numbers, UnitKind};
+use crate::numbers::{Basis, Numbers, UnitKind};
 use crate::step_name::{Lengths, Phase};
+
+/// Share of a step's GPU time that has numbers from which on its share of the limit is stated, in percent.
+pub const ENOUGH_KNOWN: f64 = 90.0;
 
 /// Needs and times of the calls of a step, or of several.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -24,16 +27,24 @@ pub struct Needs {
     pub flops: [u128; Precision::ALL.len()],
     /// Bytes of weights.
     pub weight_bytes: u128,
+    /// Lower end of them.
+    pub weight_bytes_low: u128,
+    /// Upper end of them; `None` where there is none.
+    pub weight_bytes_high: Option<u128>,
     /// Bytes of keys and values.
     pub kv_bytes: u128,
     /// Bytes of all calls with numbers.
     pub op_bytes: u128,
     /// Bytes that collectives send.
     pub link_bytes: u128,
-    /// Sum of the limits of calls with numbers.
+    /// Sum of the limits of calls with numbers, by the bytes of their rows.
     pub limits_ns: f64,
     /// The same, with kernels that take at least the launch floor.
     pub floors_ns: f64,
+    /// Sum of the limits that are certain: of lower bounds by the lower end.
+    pub sure_limits_ns: f64,
+    /// The same, with kernels that take at least the launch floor.
+    pub sure_floors_ns: f64,
     /// A call needed a peak that is not known.
     pub without_limit: bool,
 }
@@ -51,7 +62,7 @@ impl Needs {
             return;
         };
         self.known_time_ns = self.known_time_ns.saturating_add(call.time_ns);
-        if numbers.bytes_high.is_none() {
+        if numbers.basis == Basis::Bound {
             self.bounded_time_ns = self.bounded_time_ns.saturating_add(call.time_ns);
         }
         if numbers.unit == UnitKind::Matrix
@@ -62,15 +73,33 @@ impl Needs {
             self.flops[at] = self.flops[at].saturating_add(flops);
         }
         self.weight_bytes = self.weight_bytes.saturating_add(numbers.weight_bytes);
+        if numbers.weight_bytes > 0 {
+            let fewer = numbers.bytes.saturating_sub(numbers.bytes_low);
+            let low = numbers.weight_bytes.saturating_sub(fewer);
+            self.weight_bytes_low = self.weight_bytes_low.saturating_add(low);
+            let more = numbers
+                .bytes_high
+                .map(|high| high.saturating_sub(numbers.bytes));
+            let high = self.weight_bytes_high.zip(more);
+            self.weight_bytes_high = high
+                .map(|(all, more)| all.saturating_add(numbers.weight_bytes.saturating_add(more)));
+        }
         self.kv_bytes = self.kv_bytes.saturating_add(numbers.kv_bytes);
         self.op_bytes = self.op_bytes.saturating_add(numbers.bytes);
         if !numbers.to_host {
             self.link_bytes = self.link_bytes.saturating_add(numbers.link_bytes);
         }
-        match peaks.and_then(|peaks| Some((peaks.limit(numbers)?.ns, peaks.launch_ns()))) {
-            Some((limit, launch)) => {
-                self.limits_ns += limit;
-                self.floors_ns += limit.max(f64::from(call.kernels) * launch);
+        let limits = peaks.and_then(|peaks| {
+            let by_row = peaks.limit_with(numbers, numbers.bytes)?.ns;
+            Some((by_row, peaks.limit(numbers)?.ns, peaks.launch_ns()))
+        });
+        match limits {
+            Some((by_row, sure, launch)) => {
+                let floor = f64::from(call.kernels) * launch;
+                self.limits_ns += by_row;
+                self.floors_ns += by_row.max(floor);
+                self.sure_limits_ns += sure;
+                self.sure_floors_ns += sure.max(floor);
             }
             None => self.without_limit = true,
         }
@@ -78,8 +107,12 @@ impl Needs {
 
     /// Time that the model's arithmetic, weights, keys and values and collectives take at least.
     pub fn model_ns(&self, peaks: &Peaks) -> Option<f64> {
-        let memory = real(self.weight_bytes.saturating_add(self.kv_bytes))
-            / peaks.get(crate::device::PeakKey::Hbm)?;
+        self.model_ns_with(peaks, self.weight_bytes)
+    }
+
+    fn model_ns_with(&self, peaks: &Peaks, weights: u128) -> Option<f64> {
+        let memory =
+            real(weights.saturating_add(self.kv_bytes)) / peaks.get(crate::device::PeakKey::Hbm)?;
         let mut compute = 0.0;
         for (flops, precision) in self.flops.iter().zip(Precision::ALL) {
             if *flops > 0 {
@@ -114,10 +147,14 @@ pub struct StepRow {
     pub step_ns: Option<i64>,
     /// 1. What the model needs.
     pub model_limit_ns: Option<f64>,
-    /// 2. What its operators need: intermediate results go through memory.
+    /// The same by the lower and by the upper end of the weights.
+    pub model_ends_ns: [Option<f64>; 2],
+    /// 2. What its operators need: intermediate results go through memory. Lower bounds count with the bytes of their rows.
     pub ops_limit_ns: Option<f64>,
     /// 3. The same, with the least time that a kernel takes.
     pub floor_limit_ns: Option<f64>,
+    /// The second and the third with what is certain of lower bounds, as [`Self::ladder`] has them.
+    pub(crate) sure_ns: Option<[f64; 2]>,
     /// Maximum number of rows of a matrix product, with padding.
     pub rows: Option<u128>,
     /// Its device.
@@ -130,6 +167,23 @@ impl StepRow {
     /// From the begin of its first to the end of its last work.
     pub fn span_ns(&self) -> i64 {
         self.device_ns.1.saturating_sub(self.device_ns.0)
+    }
+
+    /// Returns `true` if at least [`ENOUGH_KNOWN`] percent of its GPU time has numbers.
+    pub fn is_known_enough(&self) -> bool {
+        self.known_pct().is_some_and(|pct| pct >= ENOUGH_KNOWN)
+    }
+
+    /// Share of the limit that the step reaches in its busy time, in percent, with its lower and upper end; `None` if less than
+    /// [`ENOUGH_KNOWN`] of its GPU time has numbers, or without limits.
+    pub fn share_of_limit(&self) -> Option<(f64, [Option<f64>; 2])> {
+        if !self.is_known_enough() {
+            return None;
+        }
+        let busy = crate::views::nanos(self.busy_ns);
+        let pct = |ns: f64| 100.0 * ns / busy;
+        let own = self.model_limit_ns.filter(|_| busy > 0.0)?;
+        Some((pct(own), self.model_ends_ns.map(|ns| ns.map(pct))))
     }
 
     /// Returns its kind of work, as far as its name gives it.
@@ -176,12 +230,17 @@ pub fn steps(
             lengths: mark.lengths,
             host_ns: (mark.begin_ns, mark.end_ns),
             device_ns: (event.start_ns, event.end_ns),
-            needs: Needs::default(),
+            needs: Needs {
+                weight_bytes_high: Some(0),
+                ..Needs::default()
+            },
             busy_ns: 0,
             step_ns: None,
             model_limit_ns: None,
+            model_ends_ns: [None; 2],
             ops_limit_ns: None,
             floor_limit_ns: None,
+            sure_ns: None,
             rows: None,
             device: call.device,
             balance_tokens: None,
@@ -218,9 +277,12 @@ impl StepRow {
         #[expect(clippy::cast_precision_loss, reason = "durations are below 2^52 ns")]
         let rest = needs.unknown_time_ns as f64;
         self.model_limit_ns = needs.model_ns(peaks);
+        let ends = [Some(needs.weight_bytes_low), needs.weight_bytes_high];
+        self.model_ends_ns = ends.map(|weights| needs.model_ns_with(peaks, weights?));
         if !needs.without_limit {
             self.ops_limit_ns = Some(needs.limits_ns + rest);
             self.floor_limit_ns = Some(needs.floors_ns + rest);
+            self.sure_ns = Some([needs.sure_limits_ns, needs.sure_floors_ns].map(|ns| ns + rest));
         }
         let hbm = peaks.get(crate::device::PeakKey::Hbm);
         let compute = || {

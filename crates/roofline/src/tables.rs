@@ -69,12 +69,7 @@ pub(crate) fn note(row: &Row, numbers: Option<&Numbers>, unknown: Option<&str>) 
         }
     }
     if row.pct().is_some_and(|pct| pct > 100.0) {
-        if row.bytes_low < row.bytes {
-            parts.push("bytes may be fewer".to_owned());
-        }
-        if row.fits_cache {
-            parts.push("may stay in cache".to_owned());
-        }
+        parts.extend(row.beyond.iter().map(|reason| reason.text().to_owned()));
     }
     parts.join("; ")
 }

@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 
 use gpu_time::{GpuWork, WorkKind, module_of};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::kernel::{Activity, KernelClass, TraceIndex};
 
-use crate::calls::{Call, CallList};
+use crate::beyond::Reasons;
+use crate::calls::{Call, CallList, NO_OPERATOR};
+use crate::coverage::Cause;
 use crate::limit::{Bound, Limit, RecordedDevices, real};
 use crate::numbers::{Basis, Numbers};
 
@@ -69,6 +71,8 @@ pub struct Row {
     pub bytes_low: u128,
     /// Upper end; `None` where one has none.
     pub bytes_high: Option<u128>,
+    /// Bytes that are certain: of lower bounds the lower end.
+    sure_bytes: u128,
     /// Bytes over links.
     pub link_bytes: u128,
     /// Sum of the limits of calls with numbers; `None` if a peak is not known.
@@ -85,8 +89,8 @@ pub struct Row {
     basis: Option<Basis>,
     /// A fallback peak was used.
     pub fallback: Option<crate::dtype::Precision>,
-    /// The bytes of one call fit into the last cache.
-    pub fits_cache: bool,
+    /// Why calls took less time than their limit, if some did.
+    pub beyond: Reasons,
 }
 
 /// Rows and the names that they have.
@@ -130,6 +134,12 @@ impl Row {
         (self.known_time_ns > 0).then(|| 100.0 * limit / nanos(self.known_time_ns))
     }
 
+    /// Returns `true` if its kernels are so short that the least time of a kernel bounds them, whatever they need.
+    pub fn is_launch_bound(&self, peaks: &crate::limit::Peaks) -> bool {
+        let floor = peaks.launch_ns() * real(u128::from(self.kernels));
+        self.bound().is_some() && nanos(self.time_ns) < floor
+    }
+
     /// Returns the resource that bounds most of the limit.
     pub fn bound(&self) -> Option<Bound> {
         self.known_limit()?;
@@ -151,10 +161,10 @@ impl Row {
         (self.known_time_ns > 0).then(|| flops / nanos(self.known_time_ns) / 1e3)
     }
 
-    /// GB/s of memory that its calls with numbers reach.
+    /// GB/s of memory that its calls with numbers reach, at least.
     pub fn gbs(&self) -> Option<f64> {
         self.basis?;
-        (self.known_time_ns > 0).then(|| real(self.bytes) / nanos(self.known_time_ns))
+        (self.known_time_ns > 0).then(|| real(self.sure_bytes) / nanos(self.known_time_ns))
     }
 
     /// FLOPs for each byte.
@@ -164,72 +174,144 @@ impl Row {
         (self.bytes > 0).then(|| real(flops) / real(self.bytes))
     }
 
-    fn add(
-        &mut self,
-        call: &Call,
-        kernels: u64,
-        time_ns: i64,
-        numbers: Option<&Numbers>,
-        limits: &Limits,
-    ) {
-        self.calls += 1;
+    /// Adds equal calls, or a kernel of one.
+    fn add(&mut self, more: Added, numbers: Option<&Numbers>, limits: &Limits) {
+        let Added {
+            calls,
+            kernels,
+            time_ns,
+        } = more;
+        self.calls += calls;
         self.kernels += kernels;
         self.time_ns = self.time_ns.saturating_add(time_ns);
-        debug_assert!(call.kernels > 0);
         let Some(numbers) = numbers else {
             return;
         };
+        // A kernel that has the numbers of its call is all of it.
+        let calls = u128::from(calls);
+        let sum = |all: u128, one: u128| all.saturating_add(one.saturating_mul(calls));
         self.known_time_ns = self.known_time_ns.saturating_add(time_ns);
         if let Some(flops) = numbers.flops {
-            self.flops = Some(self.flops.unwrap_or(0).saturating_add(flops));
+            self.flops = Some(sum(self.flops.unwrap_or(0), flops));
         }
-        self.bytes = self.bytes.saturating_add(numbers.bytes);
-        self.bytes_low = self.bytes_low.saturating_add(numbers.bytes_low);
+        self.bytes = sum(self.bytes, numbers.bytes);
+        self.sure_bytes = sum(self.sure_bytes, numbers.sure_bytes());
+        self.bytes_low = sum(self.bytes_low, numbers.bytes_low);
         let high = self.bytes_high.zip(numbers.bytes_high);
-        self.bytes_high = high.map(|(a, b)| a.saturating_add(b));
-        self.link_bytes = self.link_bytes.saturating_add(numbers.link_bytes);
+        self.bytes_high = high.map(|(all, one)| sum(all, one));
+        self.link_bytes = sum(self.link_bytes, numbers.link_bytes);
         self.basis = self.basis.max(Some(numbers.basis));
-        let sum = |all: Option<f64>, one: Option<Limit>| Some(all? + one?.ns);
+        let times = real(calls);
+        let sum = |all: Option<f64>, one: Option<Limit>| Some(all? + one?.ns * times);
         self.limit_ns = sum(self.limit_ns, limits.own);
         self.limit_low_ns = sum(self.limit_low_ns, limits.low);
         self.limit_high_ns = sum(self.limit_high_ns, limits.high);
         self.achievable_ns = sum(self.achievable_ns, limits.achievable);
         if let Some(limit) = limits.own {
+            let ns = limit.ns * times;
             self.fallback = self.fallback.or(limit.fallback);
             match limit.bound {
-                Some(Bound::Compute) => self.bounds[0] += limit.ns,
-                Some(Bound::Memory) => self.bounds[1] += limit.ns,
-                Some(Bound::Link) => self.bounds[2] += limit.ns,
+                Some(Bound::Compute) => self.bounds[0] += ns,
+                Some(Bound::Memory) => self.bounds[1] += ns,
+                Some(Bound::Link) => self.bounds[2] += ns,
                 None => {}
             }
+            if ns > nanos(time_ns) {
+                self.beyond.merge(limits.beyond);
+            }
         }
-        self.fits_cache |= limits.fits_cache;
     }
+}
+
+/// What is added to a row.
+#[derive(Clone, Copy)]
+struct Added {
+    calls: u64,
+    kernels: u64,
+    time_ns: i64,
+}
+
+/// Calls of one kind on one device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tally {
+    /// Place in [`CallList::kinds`].
+    pub(crate) kind: u32,
+    pub(crate) device: i64,
+    /// Why there is no operator, if there is none.
+    pub(crate) cause: Option<Cause>,
+    pub(crate) calls: u64,
+    pub(crate) kernels: u64,
+    pub(crate) time_ns: i64,
+}
+
+/// Counts the calls that `wants` takes by kind, device and cause.
+pub(crate) fn tallies(list: &CallList, wants: impl Fn(&Call) -> bool) -> Vec<Tally> {
+    let is_alone: Vec<bool> = list
+        .kinds
+        .iter()
+        .map(|kind| kind.op == NO_OPERATOR)
+        .collect();
+    let mut all: Vec<Tally> = Vec::new();
+    let mut places: FxHashMap<(u32, i64, Option<Cause>), usize> = FxHashMap::default();
+    // Calls of a kind are mostly alike in the rest.
+    let mut latest: Vec<Option<usize>> = vec![None; list.kinds.len()];
+    for call in list.calls.iter().filter(|call| wants(call)) {
+        let Some(latest) = latest.get_mut(call.kind as usize) else {
+            continue;
+        };
+        let cause = is_alone[call.kind as usize].then(|| Cause::of(call));
+        let is_same = |at: &usize| {
+            let own: &Tally = &all[*at];
+            (own.device, own.cause) == (call.device, cause)
+        };
+        let at = latest.filter(is_same).unwrap_or_else(|| {
+            *places
+                .entry((call.kind, call.device, cause))
+                .or_insert_with(|| {
+                    all.push(Tally {
+                        kind: call.kind,
+                        device: call.device,
+                        cause,
+                        calls: 0,
+                        kernels: 0,
+                        time_ns: 0,
+                    });
+                    all.len() - 1
+                })
+        });
+        *latest = Some(at);
+        let own = &mut all[at];
+        own.calls += 1;
+        own.kernels += u64::from(call.kernels);
+        own.time_ns = own.time_ns.saturating_add(call.time_ns);
+    }
+    all
 }
 
 /// Limits of one kind of call on one device.
 #[derive(Clone, Copy, Default)]
-struct Limits {
-    own: Option<Limit>,
-    low: Option<Limit>,
-    high: Option<Limit>,
-    achievable: Option<Limit>,
-    fits_cache: bool,
+pub(crate) struct Limits {
+    pub(crate) own: Option<Limit>,
+    pub(crate) low: Option<Limit>,
+    pub(crate) high: Option<Limit>,
+    pub(crate) achievable: Option<Limit>,
+    beyond: Reasons,
 }
 
 impl Limits {
-    fn new(numbers: &Numbers, device: i64, devices: &RecordedDevices) -> Self {
+    pub(crate) fn new(numbers: &Numbers, device: i64, devices: &RecordedDevices) -> Self {
         let Some(device) = devices.get(device) else {
             return Self::default();
         };
         let peaks = &device.peaks;
         let with = |bytes: u128| peaks.limit_with(numbers, bytes);
+        let own = peaks.limit(numbers);
         Self {
-            own: peaks.limit(numbers),
+            own,
             low: with(numbers.bytes_low),
             high: numbers.bytes_high.and_then(with),
             achievable: device.achievable.as_ref().and_then(|p| p.limit(numbers)),
-            fits_cache: peaks.fits_cache(numbers.bytes),
+            beyond: own.map_or(Reasons::default(), |own| Reasons::new(numbers, own, peaks)),
         }
     }
 }
@@ -290,7 +372,8 @@ impl<'t> Origin<'_, 't> {
 
 /// Merges the calls that `wants` takes.
 ///
-/// Cost: a look-up for each call, by kernel and class for each piece of work; by module and layer a walk up from each launch.
+/// Cost: a look-up for each distinct kind of call, by kernel and class for each piece of work; by phase, module and layer for each call, with
+/// a walk up from its launch.
 pub fn rows(
     list: &CallList,
     origin: &Origin<'_, '_>,
@@ -305,41 +388,54 @@ pub fn rows(
         rows: Vec::new(),
         limits: FxHashMap::default(),
     };
-    let texts: Option<Vec<String>> = match by {
-        By::Class => Some(classes(list, origin.work)),
-        _ => None,
-    };
-    if by == By::Kernel {
-        for (event, call) in origin.work.events().iter().zip(&list.call_of) {
-            let Some(call) = list.calls.get(*call as usize).filter(|c| wants(c)) else {
-                continue;
-            };
-            let numbers = list.numbers(call).filter(|_| call.kernels == 1);
-            let at = builder.named(origin.work.name(event));
-            let limits = builder.limits_of(call, numbers, devices);
-            builder.rows[at].add(call, 1, event.dur_ns(), numbers, &limits);
+    match by {
+        By::Call | By::Op => {
+            for own in tallies(list, &wants) {
+                let Some(kind) = list.kinds.get(own.kind as usize) else {
+                    continue;
+                };
+                let at = match by {
+                    By::Op => builder.named(&kind.op),
+                    _ => builder.kind(own.kind),
+                };
+                let numbers = kind.answer.as_ref().ok();
+                let limits = builder.limits_of((own.kind, own.device), numbers, devices);
+                let more = Added {
+                    calls: own.calls,
+                    kernels: own.kernels,
+                    time_ns: own.time_ns,
+                };
+                builder.rows[at].add(more, numbers, &limits);
+            }
         }
-    } else {
-        for (at, call) in list.calls.iter().enumerate().filter(|(_, c)| wants(c)) {
-            let place = match by {
-                By::Call | By::Kernel => builder.kind(call.kind),
-                By::Op => builder.named(list.kind(call).map_or("", |kind| &kind.op)),
-                By::Class => {
-                    let text = texts.as_ref().and_then(|texts| texts.get(at));
-                    builder.named(text.map_or("", String::as_str))
-                }
-                By::Module => builder.named(origin.module(call).as_deref().unwrap_or(NO_MODULE)),
-                By::Layer => builder.named(origin.layer(call).as_deref().unwrap_or(NO_LAYER)),
-                By::Phase => {
-                    let step = call.step.and_then(|step| list.steps.get(step as usize));
-                    let phase = step.and_then(|mark| mark.lengths.phase());
-                    builder.named(phase.map_or(NO_STEP, |phase| phase.name()))
-                }
+        By::Kernel => by_kernel(&mut builder, list, origin.work, devices, &wants),
+        By::Class | By::Module | By::Layer | By::Phase => {
+            let classes = match by {
+                By::Class => classes(list, origin.work),
+                _ => Vec::new(),
             };
-            let numbers = list.numbers(call);
-            let limits = builder.limits_of(call, numbers, devices);
-            let kernels = u64::from(call.kernels);
-            builder.rows[place].add(call, kernels, call.time_ns, numbers, &limits);
+            for (at, call) in list.calls.iter().enumerate().filter(|(_, c)| wants(c)) {
+                let at = match by {
+                    By::Class => builder.named(classes.get(at).map_or("", |class| class.name())),
+                    By::Module => {
+                        builder.named(origin.module(call).as_deref().unwrap_or(NO_MODULE))
+                    }
+                    By::Layer => builder.named(origin.layer(call).as_deref().unwrap_or(NO_LAYER)),
+                    _ => {
+                        let step = call.step.and_then(|step| list.steps.get(step as usize));
+                        let phase = step.and_then(|mark| mark.lengths.phase());
+                        builder.named(phase.map_or(NO_STEP, |phase| phase.name()))
+                    }
+                };
+                let numbers = list.numbers(call);
+                let limits = builder.limits_of((call.kind, call.device), numbers, devices);
+                let more = Added {
+                    calls: 1,
+                    kernels: u64::from(call.kernels),
+                    time_ns: call.time_ns,
+                };
+                builder.rows[at].add(more, numbers, &limits);
+            }
         }
     }
     let mut rows = Rows {
@@ -349,6 +445,34 @@ pub fn rows(
     };
     rows.sort(list, sort);
     rows
+}
+
+/// Rows of kernel names with the calls that they serve. Numbers are those of calls of which a kernel is all.
+fn by_kernel(
+    builder: &mut RowsBuilder,
+    list: &CallList,
+    work: &GpuWork<'_>,
+    devices: &RecordedDevices,
+    wants: impl Fn(&Call) -> bool,
+) {
+    // Several kernels of one name in a call serve one call.
+    let mut served: FxHashSet<(usize, u32)> = FxHashSet::default();
+    for (event, at_call) in work.events().iter().zip(&list.call_of) {
+        let call = list.calls.get(*at_call as usize);
+        let Some(call) = call.filter(|call| wants(call)) else {
+            continue;
+        };
+        let numbers = list.numbers(call).filter(|_| call.is_all(event.kind));
+        let at = builder.named(work.name(event));
+        let is_first = call.kernels == 1 || served.insert((at, *at_call));
+        let limits = builder.limits_of((call.kind, call.device), numbers, devices);
+        let more = Added {
+            calls: u64::from(is_first),
+            kernels: 1,
+            time_ns: event.dur_ns(),
+        };
+        builder.rows[at].add(more, numbers, &limits);
+    }
 }
 
 struct RowsBuilder {
@@ -382,9 +506,10 @@ impl RowsBuilder {
         at
     }
 
+    /// The limits of calls of a kind on a device.
     fn limits_of(
         &mut self,
-        call: &Call,
+        key: (u32, i64),
         numbers: Option<&Numbers>,
         devices: &RecordedDevices,
     ) -> Limits {
@@ -393,13 +518,13 @@ impl RowsBuilder {
         };
         *self
             .limits
-            .entry((call.kind, call.device))
-            .or_insert_with(|| Limits::new(numbers, call.device, devices))
+            .entry(key)
+            .or_insert_with(|| Limits::new(numbers, key.1, devices))
     }
 }
 
 /// Returns the kernel class of each call, that with most time where its kernels differ.
-fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<String> {
+fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<KernelClass> {
     let mut times: Vec<Vec<(KernelClass, i64)>> = vec![Vec::new(); list.calls.len()];
     for (event, call) in work.events().iter().zip(&list.call_of) {
         let class = match event.kind {
@@ -415,7 +540,7 @@ fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<String> {
     }
     let most = times.into_iter().map(|own| {
         let most = own.iter().rev().max_by_key(|(_, ns)| *ns);
-        most.map_or("", |(class, _)| class.name()).to_owned()
+        most.map_or(KernelClass::Other, |(class, _)| *class)
     });
     most.collect()
 }

@@ -134,6 +134,49 @@ proptest! {
     }
 
     #[test]
+    fn windows_of_dense_attention(
+        b in 1_u64..3, q in 0_u64..7, k in 0_u64..7, left in -1_i64..8, right in -1_i64..8, causal in any::<bool>()
+    ) {
+        let (h, d) = (2, 3);
+        let flag = if causal { "True" } else { "False" };
+        let windows = [left.to_string(), right.to_string()];
+        // Places of the flag and of the left window; the other arguments count nothing here.
+        for (op, flag_at, left_at) in [
+            ("flash_attn_3::fwd", 24, 25),
+            ("sgl_kernel::fwd", 24, 25),
+            ("flash_attn::_flash_attn_forward", 5, 6),
+            ("aten::_flash_attention_forward", 8, 11),
+        ] {
+            let mut concrete = vec![""; 33];
+            concrete[flag_at] = flag;
+            concrete[left_at] = &windows[0];
+            concrete[left_at + 1] = &windows[1];
+            let mut types = vec![""; 33];
+            types[..3].fill("float");
+            let mut dims = vec![json!([]); 33];
+            dims[0] = json!([b, q, h, d]);
+            dims[1] = json!([b, k, h, d]);
+            dims[2] = json!([b, k, h, d]);
+            let more = More { concrete: Some(&concrete), ..More::default() };
+            let found = numbers(op, &json!(dims), &types, more);
+            // The last query is lined up with the last key.
+            let sees = |i: u64, j: u64| {
+                let distance = i64::try_from(j + q).unwrap() - i64::try_from(i + k).unwrap();
+                let after = if causal { 0 } else { right };
+                (left < 0 || -distance <= left) && (after < 0 || distance <= after)
+            };
+            let pairs = indices(&[q, k]).iter().filter(|i| sees(i[0], i[1])).count() as u64;
+            prop_assert_eq!(found.flops, Some(u128::from(2 * b * h * pairs * 2 * d)), "{} {:?}", op, found.note);
+            // Keys before the window of the first query are not read.
+            let first = i64::try_from(k).unwrap() - i64::try_from(q).unwrap() - left;
+            let unread = if left < 0 { 0 } else { u64::try_from(first).unwrap_or(0).min(k) };
+            let moved = 4 * b * h * d * (2 * q + 2 * (k - unread));
+            prop_assert_eq!(found.bytes, u128::from(moved));
+            prop_assert_eq!(found.basis, roofline::Basis::Exact);
+        }
+    }
+
+    #[test]
     fn convolutions(n in 1_u64..9, k in 1_u64..4, s in 1_u64..4, p in 0_u64..3, d in 1_u64..3, groups in 1_u64..3) {
         let (c_in, c_out) = (2 * groups, 3 * groups);
         let texts = [s, p, d].map(|x| format!("[{x}]"));

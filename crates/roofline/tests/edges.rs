@@ -5,7 +5,10 @@
 use byte_source::Source;
 use gpu_time::GpuWork;
 use perfetto_reader::ReadOptions;
-use roofline::{Analysis, Basis, Call, CallOptions, Knowledge, Options, analyse};
+use roofline::{
+    Analysis, Basis, By, Call, CallOptions, Cause, Knowledge, NO_OPERATOR, OpSort, Options,
+    analyse, kernel_details, ops,
+};
 use trace_model::Trace;
 
 fn read(events: &[String]) -> Trace {
@@ -44,11 +47,16 @@ fn kernel(name: &str, ts: i64, id: i64, device: i64) -> String {
 const ADD: &str = r#""Input Dims":[[4],[4]],"Input type":["float","float"]"#;
 
 fn analysed(trace: &Trace, captures: &[&Trace]) -> Analysis {
+    analysed_by(By::Call, trace, captures)
+}
+
+fn analysed_by(by: By, trace: &Trace, captures: &[&Trace]) -> Analysis {
     let knowledge = Knowledge::default();
     let work = GpuWork::new(trace);
     let captures: Vec<GpuWork<'_>> = captures.iter().map(|t| GpuWork::new(t)).collect();
     let captures: Vec<&GpuWork<'_>> = captures.iter().collect();
-    let options = Options::new(CallOptions::new(&knowledge));
+    let mut options = Options::new(CallOptions::new(&knowledge));
+    options.by = by;
     let found = analyse(&work, &captures, &options, |_| true).unwrap();
     // Every piece of work is in one call, and every call in one row.
     let kernels: u64 = found.calls.rows.iter().map(|row| row.kernels).sum();
@@ -213,6 +221,323 @@ fn a_capture_of_another_model_gives_no_numbers() {
     let found = analysed(&trace, &[&capture(["x", "y"]), &capture(["a", "b"])]);
     assert_eq!(found.list.captures.matched, 1);
     assert_eq!(found.coverage.by_basis[0].calls, 2);
+}
+
+/// A replay of two kernels within `annotation`, if it is not empty.
+fn replay(annotation: &str) -> Trace {
+    let mut events = vec![
+        slice(
+            "cuda_runtime",
+            "cudaGraphLaunch",
+            1,
+            5,
+            2,
+            "\"correlation\":1",
+        ),
+        kernel("a", 50, 1, 0),
+        kernel("b", 70, 1, 0),
+    ];
+    if !annotation.is_empty() {
+        events.push(slice("user_annotation", annotation, 1, 0, 20, ""));
+    }
+    read(&events)
+}
+
+/// Captures of these sizes, each of two products with so many rows.
+fn captures(sizes: &[(&str, i64)]) -> Trace {
+    let mut events = Vec::new();
+    for (n, (annotation, rows)) in (0..).zip(sizes) {
+        let at = 1000 * n;
+        let product = format!(r#""Input Dims":[[{rows},8],[8,4]],"Input type":["float","float"]"#);
+        if !annotation.is_empty() {
+            events.push(slice("user_annotation", annotation, 1, at, 500, ""));
+        }
+        events.push(slice(
+            "cuda_runtime",
+            "cudaStreamBeginCapture",
+            1,
+            at + 1,
+            1,
+            "",
+        ));
+        for (more, name) in [(10, "a"), (30, "b")] {
+            events.push(op("aten::mm", at + more, &product));
+            let args = format!("\"kernel\":\"{name}\"");
+            events.push(slice(
+                "cuda_runtime",
+                "cudaLaunchKernel",
+                1,
+                at + more + 2,
+                1,
+                &args,
+            ));
+        }
+        events.push(slice(
+            "cuda_runtime",
+            "cudaStreamEndCapture",
+            1,
+            at + 90,
+            1,
+            "",
+        ));
+    }
+    read(&events)
+}
+
+/// Rows of the products that a replay was joined to, and the basis of their numbers.
+fn joined(annotation: &str, sizes: &[(&str, i64)]) -> (Option<u128>, Basis, Analysis) {
+    let (trace, captured) = (replay(annotation), captures(sizes));
+    let found = analysed(&trace, &[&captured]);
+    let numbers = found.list.numbers(&found.list.calls[0]);
+    let flops = numbers.and_then(|n| n.flops);
+    let basis = numbers.map_or(Basis::Unknown, |n| n.basis);
+    (flops.map(|n| n / (2 * 8 * 4)), basis, found)
+}
+
+#[test]
+fn a_replay_is_joined_to_the_smallest_capture_that_holds_its_tokens() {
+    let sizes = [
+        ("capture_8_FULL", 8),
+        ("capture_32_FULL", 32),
+        ("capture_16_FULL", 16),
+    ];
+    for (tokens, rows) in [(1, 8), (8, 8), (9, 16), (16, 16), (17, 32), (32, 32)] {
+        let (found, basis, _) = joined(&format!("step[DECODE bs={tokens}]"), &sizes);
+        assert_eq!((found, basis), (Some(rows), Basis::Exact), "{tokens}");
+    }
+    // 33 tokens do not fit into any of them, whatever the names are.
+    let (found, _, analysis) = joined("step[DECODE bs=33]", &sizes);
+    assert_eq!(found, None);
+    let counts = analysis.list.captures;
+    assert_eq!(
+        (counts.matched, counts.unmatched, counts.too_small),
+        (0, 1, 1)
+    );
+    assert!(analysis.coverage.time_without(Cause::Graph) > 0);
+    let (found, _, analysis) = joined("step[DECODE bs=64]", &[("capture_8_FULL", 8)]);
+    assert_eq!((found, analysis.list.captures.too_small), (None, 1));
+    // A capture without size may hold them.
+    let (found, basis, _) = joined("step[DECODE bs=64]", &[("capture_8_FULL", 8), ("", 64)]);
+    assert_eq!((found, basis), (Some(64), Basis::Exact));
+}
+
+#[test]
+fn numbers_are_exact_only_if_all_captures_that_may_have_been_replayed_have_them() {
+    let bytes = |rows: u128| 4 * (rows * 8 + 8 * 4 + rows * 4);
+    for (annotation, sizes) in [
+        ("", vec![("capture_8_FULL", 8), ("capture_32_FULL", 32)]),
+        ("", vec![("", 8), ("", 32)]),
+        ("step[DECODE bs=4]", vec![("", 8), ("", 32)]),
+    ] {
+        let (_, basis, analysis) = joined(annotation, &sizes);
+        assert_eq!(basis, Basis::Estimate, "{annotation} {sizes:?}");
+        let numbers = analysis.list.numbers(&analysis.list.calls[0]).unwrap();
+        assert_eq!(
+            (numbers.bytes_low, numbers.bytes_high),
+            (bytes(8), Some(bytes(32)))
+        );
+        assert!(numbers.note.contains("several captures fit"));
+        assert_eq!(analysis.list.captures.unsure, 1);
+    }
+    // Alike, they leave no doubt about the numbers.
+    let (rows, basis, _) = joined("", &[("", 8), ("", 8)]);
+    assert_eq!((rows, basis), (Some(8), Basis::Exact));
+    let (rows, basis, analysis) = joined("", &[("capture_8_FULL", 8), ("capture_8_FULL", 8)]);
+    assert_eq!(
+        (rows, basis, analysis.list.captures.unsure),
+        (Some(8), Basis::Exact, 0)
+    );
+}
+
+#[test]
+fn a_memset_of_a_call_leaves_its_numbers_to_the_kernel() {
+    let memset = slice(
+        "gpu_memset",
+        "Memset (Device)",
+        7,
+        45,
+        2,
+        r#""correlation":1,"device":0,"stream":7,"bytes":64"#,
+    )
+    .replace("\"pid\":1", "\"pid\":0");
+    let launches = [launch(2, 1), launch(4, 2), launch(22, 3), launch(24, 4)];
+    let mut events = vec![op("aten::add", 0, ADD), op("aten::add", 20, ADD)];
+    events.extend(launches);
+    // The first call is a memset and a kernel, the second two kernels of one name.
+    events.extend([
+        memset,
+        kernel("one", 50, 2, 0),
+        kernel("two", 70, 3, 0),
+        kernel("two", 90, 4, 0),
+    ]);
+    let trace = read(&events);
+    let found = analysed_by(By::Kernel, &trace, &[]);
+    let rows: Vec<_> = found.rows.rows.iter().collect();
+    let of = |name: &str| {
+        let named = |row: &&&roofline::Row| found.rows.name(&found.list, row) == name;
+        **rows.iter().find(named).unwrap()
+    };
+    let one = of("one");
+    assert_eq!(
+        (one.calls, one.bytes, one.basis()),
+        (1, 3 * 16, Basis::Exact)
+    );
+    assert_eq!(one.time_ns, 10_000);
+    // Two kernels serve one call, and none has its numbers alone.
+    let two = of("two");
+    assert_eq!(
+        (two.calls, two.kernels, two.basis()),
+        (1, 2, Basis::Unknown)
+    );
+    assert_eq!(of("Memset (Device)").basis(), Basis::Unknown);
+    let work = GpuWork::new(&trace);
+    let details = kernel_details(&work, &found, |_| true);
+    let bases: Vec<_> = details
+        .iter()
+        .map(|row| (row.name.as_str(), row.basis.is_some()))
+        .collect();
+    assert_eq!(
+        bases,
+        [("two", false), ("one", true), ("Memset (Device)", false)]
+    );
+}
+
+#[test]
+fn operators_nest_by_their_times_whatever_overlaps_with_them() {
+    for between in ["python_function", "user_annotation"] {
+        let args = r#""Input Dims":[[4],[4]],"Input type":["float","float"]"#;
+        let events = [
+            slice("cpu_op", "aten::mul", 1, 0, 100, args),
+            slice(between, "f", 1, 5, 10, ""),
+            slice("cpu_op", "aten::add", 1, 10, 30, args),
+            launch(20, 1),
+            launch(60, 2),
+            kernel("k", 200, 1, 0),
+            kernel("k", 300, 2, 0),
+        ];
+        let trace = read(&events);
+        let work = GpuWork::new(&trace);
+        let knowledge = Knowledge::default();
+        let rows = ops(&work, &knowledge.models, false, None, OpSort::Total);
+        // As key_averages has it: the inner operator's time is not the outer one's own.
+        let times: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                (
+                    row.name.as_str(),
+                    row.self_ns,
+                    row.total_ns,
+                    row.self_gpu_ns,
+                    row.total_gpu_ns,
+                )
+            })
+            .collect();
+        assert_eq!(
+            times,
+            [
+                ("aten::mul", 70_000, 100_000, 10_000, 20_000),
+                ("aten::add", 30_000, 30_000, 10_000, 10_000)
+            ],
+            "{between}"
+        );
+        let found = analysed(&trace, &[]);
+        let calls = found.list.calls.iter();
+        let calls: Vec<&str> = calls
+            .map(|call| found.list.kind(call).unwrap().op.as_str())
+            .collect();
+        assert_eq!(calls, ["aten::add", "aten::mul"], "{between}");
+    }
+}
+
+#[test]
+fn the_cause_of_work_without_operator_is_stated() {
+    let events = [
+        kernel("before", 10, 9, 0),
+        launch(22, 1),
+        kernel("outside", 50, 1, 0),
+        slice(
+            "cuda_runtime",
+            "cudaGraphLaunch",
+            1,
+            30,
+            2,
+            "\"correlation\":2",
+        ),
+        kernel("replayed", 70, 2, 0),
+    ];
+    let found = analysed(&read(&events), &[]);
+    assert!(found.list.kinds.iter().all(|kind| kind.op == NO_OPERATOR));
+    for (name, cause) in [
+        ("before", Cause::NoLaunch),
+        ("outside", Cause::NoOperator),
+        ("replayed", Cause::Graph),
+    ] {
+        let missing = found
+            .coverage
+            .missing
+            .iter()
+            .find(|m| m.op == name)
+            .unwrap();
+        assert_eq!(missing.cause, Some(cause));
+        assert_eq!(found.coverage.time_without(cause), 10_000);
+    }
+}
+
+#[test]
+fn lower_bounds_count_with_what_is_certain() {
+    // The extent of the kernel is not recorded: between nothing and both tensors.
+    let fused = r#""Input Dims":[[1000000],[1000000]],"Input type":["float","float"]"#;
+    let events = [
+        op("triton_poi_fused_0", 0, fused),
+        launch(2, 1),
+        kernel("triton_poi_fused_0", 50, 1, 0),
+    ];
+    let trace = read(&events);
+    let work = GpuWork::new(&trace);
+    let knowledge = Knowledge::default();
+    let mut options = Options::new(CallOptions::new(&knowledge));
+    options.devices.key = Some("h200".to_owned());
+    let found = analyse(&work, &[], &options, |_| true).unwrap();
+    let row = found.calls.rows[0];
+    assert_eq!((row.basis(), row.bytes), (Basis::Bound, 8_000_000));
+    assert_eq!(
+        (row.pct(), row.gbs(), row.gain_ns()),
+        (Some(0.0), Some(0.0), Some(10_000.0))
+    );
+    assert_eq!((found.pct(), found.pct_ends()[0]), (Some(0.0), Some(0.0)));
+    let details = kernel_details(&work, &found, |_| true);
+    assert_eq!((details[0].pct(), details[0].gbs()), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn limits_are_those_of_the_devices_that_are_known() {
+    let events = [
+        op("aten::add", 0, ADD),
+        launch(2, 1),
+        op("aten::add", 20, ADD),
+        launch(22, 2),
+        kernel("k", 50, 1, 0),
+        kernel("k", 90, 2, 1),
+        kernel("k", 150, 2, 1),
+    ];
+    let text = format!(
+        r#"{{"deviceProperties":[{{"id":0,"name":"NVIDIA H200"}},{{"id":1,"name":"Foo"}}],"traceEvents":[{}]}}"#,
+        events.join(",")
+    );
+    let source = Source::from_bytes("t.json", text.into_bytes()).unwrap();
+    let trace = perfetto_reader::read(source, &ReadOptions::default()).unwrap();
+    // Most time is on the device that is not known.
+    let found = analysed(&trace, &[]);
+    assert_eq!(found.main_device, 1);
+    let names: Vec<&str> = found
+        .limited_devices()
+        .iter()
+        .map(|d| d.name.as_str())
+        .collect();
+    assert_eq!(names, ["NVIDIA H200"]);
+    let want = 100.0 * (48.0 / 4800.0) / 10_000.0;
+    assert!((found.pct().unwrap() - want).abs() < 1e-12);
+    assert_eq!(found.unlimited_ns(), 20_000);
 }
 
 #[test]

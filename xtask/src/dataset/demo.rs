@@ -7,7 +7,7 @@
 //! the recording; half of the prefill's collectives overlap with computation.
 
 use super::json::object;
-use super::sim::{COMM, COMPUTE, Kernel, Message, Sim};
+use super::sim::{COMM, COMPUTE, Input, Kernel, Message, Sim};
 use super::{Fixture, demo_file, demo_truth};
 
 /// True time at which the recording starts, since the epoch.
@@ -23,6 +23,15 @@ pub(crate) const STEP_FUNCTION: &str =
 const LAYERS: i64 = 18;
 const HIDDEN: i64 = 4096;
 const VOCABULARY: i64 = 32_000;
+/// Heads of a rank, those of keys and values, and their size.
+const HEADS: i64 = 16;
+const KV_HEADS: i64 = 4;
+const HEAD: i64 = 128;
+/// Inner width of the MLP of a rank.
+const INNER: i64 = 3072;
+/// Blocks of the KV cache, and tokens of one.
+const BLOCKS: i64 = 4096;
+const BLOCK: i64 = 16;
 const SRT: &str = "/sgl-workspace/sglang/python/sglang/srt";
 const LAUNCH: (&str, i64) = ("cudaLaunchKernel", 211);
 const LAUNCH_EX: (&str, i64) = ("cudaLaunchKernelExC", 430);
@@ -103,7 +112,7 @@ fn capture(seed: u64) -> Sim {
         sim.annotation("capture_32_DECODE", |sim| {
             sim.python(&format!("{runner}(1201): capture_one_batch_size"), |sim| {
                 // The warm-up kernel runs before the capture begins and is not a node of the graph.
-                sim.op("aten::fill_", &[32], |sim| {
+                sim.op("aten::fill_", &[long(&[32]), Input::Scalar("0")], |sim| {
                     sim.launch(LAUNCH, &fill(), &[COMPUTE], 0)
                 });
                 sim.python("torch/cuda/graphs.py(240): __enter__", |sim| {
@@ -195,7 +204,7 @@ fn step(sim: &mut Sim, annotation: &str, body: impl FnOnce(&mut Sim)) {
                                     "{SRT}/model_executor/forward_batch_info.py(412): init_new"
                                 ),
                                 |sim| {
-                                    sim.op("aten::to", &[32], |sim| {
+                                    sim.op("aten::to", &[long(&[32])], |sim| {
                                         copy(sim, "Memcpy HtoD (Pinned -> Device)", 128)
                                     });
                                 },
@@ -209,7 +218,7 @@ fn step(sim: &mut Sim, annotation: &str, body: impl FnOnce(&mut Sim)) {
             sim.python(
                 &format!("{SRT}/managers/scheduler.py(3044): process_batch_result"),
                 |sim| {
-                    sim.op("aten::item", &[32], |sim| {
+                    sim.op("aten::item", &[long(&[32])], |sim| {
                         copy(sim, "Memcpy DtoH (Device -> Pinned)", 256);
                         sim.runtime("cudaEventRecord", 135, 1_200);
                         sim.synchronize();
@@ -225,7 +234,7 @@ fn forward(sim: &mut Sim, pass: Pass) {
     sim.python("nn.Module: LlamaForCausalLM_0", |sim| {
         sim.python(&format!("{SRT}/models/llama.py(462): forward"), |sim| {
             sim.python("nn.Module: VocabParallelEmbedding_0", |sim| {
-                sim.op("aten::embedding", &[VOCABULARY / 2, HIDDEN], |sim| {
+                sim.op("aten::embedding", &embedding_inputs(tokens), |sim| {
                     let name = "void at::native::(anonymous namespace)::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long)";
                     run(sim, pass, LAUNCH, name, 2_100, [tokens, 1, 1]);
                 });
@@ -240,6 +249,56 @@ fn forward(sim: &mut Sim, pass: Pass) {
     });
 }
 
+fn long(dims: &[i64]) -> Input {
+    Input::Tensor(dims.to_vec(), "long int")
+}
+
+fn product_inputs(rows: i64, (inner, outer): (i64, i64)) -> [Input; 2] {
+    [Input::bf16(&[rows, inner]), Input::bf16(&[inner, outer])]
+}
+
+fn embedding_inputs(tokens: i64) -> [Input; 5] {
+    let table = Input::bf16(&[VOCABULARY / 2, HIDDEN]);
+    let flags = ["-1", "False", "False"].map(Input::Scalar);
+    let [padding, scale, sparse] = flags;
+    [table, long(&[tokens]), padding, scale, sparse]
+}
+
+/// Queries, keys, their results, the table of angles, positions.
+fn rope_inputs(tokens: i64) -> [Input; 7] {
+    let (q, k) = (
+        Input::bf16(&[tokens, HEADS, HEAD]),
+        Input::bf16(&[tokens, KV_HEADS, HEAD]),
+    );
+    let table = Input::Tensor(vec![131_072, HEAD], "float");
+    let style = Input::Scalar("False");
+    [q.clone(), k.clone(), q, k, table, long(&[tokens]), style]
+}
+
+/// FlashAttention 3 over a paged cache: lengths at 7, page table at 14, scale at 23, causal at 24, window from 25 on.
+fn attention_inputs(tokens: i64) -> Vec<Input> {
+    let requests = if tokens > 100 { 4 } else { tokens };
+    let lengths = |n: i64| Input::Tensor(vec![n], "int");
+    let cache = Input::bf16(&[BLOCKS, BLOCK, KV_HEADS, HEAD]);
+    let mut inputs = vec![Input::Nothing; 33];
+    let filled = [
+        (0, Input::bf16(&[tokens, HEADS, HEAD])),
+        (1, cache.clone()),
+        (2, cache),
+        (7, lengths(requests + 1)),
+        (11, lengths(requests)),
+        (14, Input::Tensor(vec![requests, 128], "int")),
+        (23, Input::Scalar("0.08838834764831845")),
+        (24, Input::Scalar("True")),
+        (25, Input::Scalar("-1")),
+        (26, Input::Scalar("-1")),
+    ];
+    for (at, input) in filled {
+        inputs[at] = input;
+    }
+    inputs
+}
+
 fn decoder_layer(sim: &mut Sim, pass: Pass, layer: i64) {
     let slow = if pass.slow_layer == Some(layer) {
         850_000
@@ -251,22 +310,22 @@ fn decoder_layer(sim: &mut Sim, pass: Pass, layer: i64) {
             norm(sim, pass, 2 * layer, &[COMPUTE]);
             sim.python(&format!("nn.Module: Attention_{layer}"), |sim| {
                 sim.python(&format!("{SRT}/models/llama.py(184): forward"), |sim| {
-                    linear(sim, pass, "QKVParallelLinear", layer, HIDDEN, 7_800);
+                    linear(sim, pass, "QKVParallelLinear", layer, (HIDDEN, (HEADS + 2 * KV_HEADS) * HEAD), 7_800);
                     sim.python(&format!("nn.Module: RotaryEmbedding_{layer}"), |sim| {
                         let name = "void flashinfer::BatchQKApplyRotaryPosIdsCosSinCacheKernel<true, 128u, 8u, __nv_bfloat16, long>(__nv_bfloat16*, float*, long*, unsigned int)";
-                        sim.op("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", &[pass.tokens, HIDDEN / 2], |sim| {
+                        sim.op("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", &rope_inputs(pass.tokens), |sim| {
                             // This one waits for the collective of the previous layer, if that
                             // still runs.
                             run_after(sim, pass, LAUNCH_EX, name, 1_900, &[COMPUTE, COMM], 0);
                         });
                     });
                     sim.python(&format!("nn.Module: RadixAttention_{layer}"), |sim| {
-                        sim.op("sgl_kernel::fwd", &[pass.tokens, 16, 128], |sim| {
+                        sim.op("sgl_kernel::fwd", &attention_inputs(pass.tokens), |sim| {
                             let name = "void flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, 128, cutlass::bfloat16_t, float>, flash::CollectiveEpilogueFwd>(flash::Params)";
                             run_after(sim, pass, LAUNCH_EX, name, 6_200, &[COMPUTE], slow);
                         });
                     });
-                    linear(sim, pass, "RowParallelLinear", 2 * layer, HIDDEN / 2, 5_400);
+                    linear(sim, pass, "RowParallelLinear", 2 * layer, (HEADS * HEAD, HIDDEN), 5_400);
                     all_reduce(sim, pass, COMPUTE);
                 });
             });
@@ -276,12 +335,12 @@ fn decoder_layer(sim: &mut Sim, pass: Pass, layer: i64) {
             norm(sim, pass, 2 * layer + 1, &[COMPUTE]);
             sim.python(&format!("nn.Module: MLP_{layer}"), |sim| {
                 sim.python(&format!("{SRT}/models/llama.py(98): forward"), |sim| {
-                    linear(sim, pass, "MergedColumnParallelLinear", layer, HIDDEN, 13_600);
-                    sim.op("sgl_kernel::silu_and_mul", &[pass.tokens, 14_336], |sim| {
+                    linear(sim, pass, "MergedColumnParallelLinear", layer, (HIDDEN, 2 * INNER), 13_600);
+                    sim.op("sgl_kernel::silu_and_mul", &[Input::bf16(&[pass.tokens, INNER]), Input::bf16(&[pass.tokens, 2 * INNER])], |sim| {
                         let name = "void flashinfer::activation::act_and_mul_kernel<__nv_bfloat16, &(silu(float const&))>(__nv_bfloat16*, __nv_bfloat16 const*, int)";
                         run(sim, pass, LAUNCH_EX, name, 2_300, [pass.tokens, 1, 1]);
                     });
-                    linear(sim, pass, "RowParallelLinear", 2 * layer + 1, 7_168, 9_900);
+                    linear(sim, pass, "RowParallelLinear", 2 * layer + 1, (INNER, HIDDEN), 9_900);
                     all_reduce(sim, pass, if pass.overlap { COMM } else { COMPUTE });
                 });
             });
@@ -291,17 +350,19 @@ fn decoder_layer(sim: &mut Sim, pass: Pass, layer: i64) {
 
 fn norm(sim: &mut Sim, pass: Pass, module: i64, after: &[i64]) {
     sim.python(&format!("nn.Module: RMSNorm_{module}"), |sim| {
-        sim.op("sgl_kernel::fused_add_rmsnorm", &[pass.tokens, HIDDEN], |sim| {
+        let rows = Input::bf16(&[pass.tokens, HIDDEN]);
+        sim.op("sgl_kernel::fused_add_rmsnorm", &[rows.clone(), rows, Input::bf16(&[HIDDEN]), Input::Scalar("1e-05"), Input::Scalar("False")], |sim| {
             let name = "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*, __nv_bfloat16*, __nv_bfloat16*, unsigned int, float)";
             run_after(sim, pass, LAUNCH_EX, name, 1_700, after, 0);
         });
     });
 }
 
-fn linear(sim: &mut Sim, pass: Pass, module: &str, index: i64, width: i64, dur: i64) {
+/// A matrix product with the transposed weight of `widths` inputs and outputs.
+fn linear(sim: &mut Sim, pass: Pass, module: &str, index: i64, widths: (i64, i64), dur: i64) {
     sim.python(&format!("nn.Module: {module}_{index}"), |sim| {
         sim.python(&format!("{SRT}/layers/linear.py(1290): forward"), |sim| {
-            sim.op("aten::mm", &[pass.tokens, width], |sim| {
+            sim.op("aten::mm", &product_inputs(pass.tokens, widths), |sim| {
                 let tile = if pass.tokens > 100 { "128x256_64x4_2x1" } else { "64x8_64x16_4x1" };
                 run(sim, pass, DRIVER_LAUNCH_EX, &format!("nvjet_tst_{tile}_v_bz_TNT"), dur, [132, 1, 1]);
                 if pass.tokens < 100 && module == "RowParallelLinear" {
@@ -357,16 +418,20 @@ fn logits(sim: &mut Sim, pass: Pass) {
         sim.python(
             &format!("{SRT}/layers/logits_processor.py(232): forward"),
             |sim| {
-                sim.op("aten::mm", &[rows, HIDDEN], |sim| {
-                    run(
-                        sim,
-                        DECODE,
-                        DRIVER_LAUNCH_EX,
-                        "nvjet_tst_64x8_64x16_4x1_v_bz_TNT",
-                        31_000,
-                        [132, 1, 1],
-                    );
-                });
+                sim.op(
+                    "aten::mm",
+                    &product_inputs(rows, (HIDDEN, VOCABULARY / 2)),
+                    |sim| {
+                        run(
+                            sim,
+                            DECODE,
+                            DRIVER_LAUNCH_EX,
+                            "nvjet_tst_64x8_64x16_4x1_v_bz_TNT",
+                            31_000,
+                            [132, 1, 1],
+                        );
+                    },
+                );
                 let nelems = rows * VOCABULARY / 2;
                 let message = Message {
                     collective: "_allgather_base",
@@ -428,11 +493,11 @@ fn collective(
                                 |sim| {
                                     sim.op(
                                         &format!("c10d::{}_", api.1),
-                                        &[pass.tokens, HIDDEN],
+                                        &[Input::bf16(&[pass.tokens, HIDDEN])],
                                         |sim| {
                                             sim.op(
                                                 "record_param_comms",
-                                                &[pass.tokens, HIDDEN],
+                                                &[Input::bf16(&[pass.tokens, HIDDEN])],
                                                 |sim| {
                                                     if kernel.stream == COMM {
                                                         sim.runtime("cudaEventRecord", 135, 900);
@@ -469,7 +534,12 @@ fn collective(
 }
 
 fn sample(sim: &mut Sim) {
-    sim.op("aten::argmax", &[32, VOCABULARY], |sim| {
+    let inputs = [
+        Input::Tensor(vec![32, VOCABULARY], "float"),
+        Input::Scalar("-1"),
+        Input::Scalar("False"),
+    ];
+    sim.op("aten::argmax", &inputs, |sim| {
         let name = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>, unsigned int, long, 4, 4> >(at::native::ReduceOp<float, at::native::ArgMaxOps<float>, unsigned int, long, 4, 4>)";
         run(sim, DECODE, LAUNCH, name, 14_000, [32, 1, 1]);
     });

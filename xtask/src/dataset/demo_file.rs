@@ -285,7 +285,7 @@ impl Events<'_> {
 
 fn device(id: i64) -> Json {
     object! {
-        "id": id, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_029_158_912_i64, "computeMajor": 9, "computeMinor": 0,
+        "id": id, "name": "NVIDIA H200", "totalGlobalMem": 150_754_820_096_i64, "computeMajor": 9, "computeMinor": 0,
         "maxThreadsPerBlock": 1024, "maxThreadsPerMultiprocessor": 2048, "regsPerBlock": 65_536, "warpSize": 32,
         "sharedMemPerBlock": 49_152, "numSms": 132, "regsPerMultiprocessor": 65_536, "sharedMemPerBlockOptin": 232_448,
         "sharedMemPerMultiprocessor": 233_472,

@@ -31,6 +31,46 @@ pub(crate) struct Slice {
     pub(crate) correlation: i64,
 }
 
+/// An input of an operator.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    /// A contiguous tensor with its type.
+    Tensor(Vec<i64>, &'static str),
+    /// A number or a truth value.
+    Scalar(&'static str),
+    /// None, a text or a list.
+    Nothing,
+}
+
+impl Input {
+    /// A tensor of bfloat16.
+    pub(crate) fn bf16(dims: &[i64]) -> Self {
+        Self::Tensor(dims.to_vec(), "c10::BFloat16")
+    }
+
+    fn dims(&self) -> &[i64] {
+        match self {
+            Self::Tensor(dims, _) => dims,
+            Self::Scalar(_) | Self::Nothing => &[],
+        }
+    }
+
+    fn type_name(&self) -> &'static str {
+        match self {
+            Self::Tensor(_, name) => name,
+            Self::Scalar(_) => "Scalar",
+            Self::Nothing => "",
+        }
+    }
+
+    fn concrete(&self) -> &'static str {
+        match self {
+            Self::Scalar(text) => text,
+            Self::Tensor(..) | Self::Nothing => "",
+        }
+    }
+}
+
 /// Message of a collective.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
@@ -293,17 +333,23 @@ impl Sim {
         self.scope("python_function", name, &[], body);
     }
 
-    /// Adds an operator around `body`, with the shape of its first input.
-    pub(crate) fn op(&mut self, name: &str, dims: &[i64], body: impl FnOnce(&mut Self)) {
+    /// Adds an operator around `body`, with its inputs as PyTorch records them.
+    pub(crate) fn op(&mut self, name: &str, inputs: &[Input], body: impl FnOnce(&mut Self)) {
+        let lists = |of: fn(&Input) -> Vec<i64>| {
+            Json::Arr(inputs.iter().map(|input| Json::list(of(input))).collect())
+        };
         let args = [
             ("Record function id", Json::from(0)),
-            ("Concrete Inputs", Json::list([""])),
-            ("Input type", Json::list(["c10::BFloat16"])),
-            ("Input Strides", Json::Arr(vec![Json::list(strides(dims))])),
             (
-                "Input Dims",
-                Json::Arr(vec![Json::list(dims.iter().copied())]),
+                "Concrete Inputs",
+                Json::list(inputs.iter().map(Input::concrete)),
             ),
+            (
+                "Input type",
+                Json::list(inputs.iter().map(Input::type_name)),
+            ),
+            ("Input Strides", lists(|input| strides(input.dims()))),
+            ("Input Dims", lists(|input| input.dims().to_vec())),
         ];
         self.scope("cpu_op", name, &args, body);
     }

@@ -5,134 +5,172 @@
 //! bound is known. Places of arguments are those of the schemas of PyTorch, flash-attention, vLLM, SGLang and aiter.
 
 use crate::dtype::{Dtype, Precision};
-use crate::models::pairs::{Causal, even_pairs, pairs};
-use crate::numbers::{Answer, Basis, Numbers, Unknown};
+use crate::models::pairs::{Mask, even, pairs, seen};
+use crate::numbers::{Answer, Basis, NO_WINDOW, Numbers, Unknown};
 use crate::recorded::{Context, Recorded, Tensor, times};
 
 fn flops(heads: u128, pairs: u128, d: u128) -> u128 {
     [heads, pairs, d].into_iter().fold(2, times)
 }
 
-/// Places of batch, sequence and heads in a dense tensor.
+/// An operator over whole tensors q, k and v, its first three arguments.
 #[derive(Clone, Copy)]
-struct Layout {
-    sequence: isize,
-    heads: isize,
-}
-
-/// `[B, H, N, D]`, as PyTorch has it.
-const HEADS_FIRST: Layout = Layout {
-    sequence: 2,
-    heads: 1,
-};
-
-/// `[B, N, H, D]`, as flash-attention has it.
-const SEQUENCE_FIRST: Layout = Layout {
-    sequence: 1,
-    heads: 2,
-};
-
-fn qkv(recorded: &Recorded) -> Result<[Tensor<'_>; 3], Unknown> {
-    Ok([recorded.need(0)?, recorded.need(1)?, recorded.need(2)?])
-}
-
-fn dense(
-    recorded: &Recorded,
-    layout: Layout,
+struct Whole {
+    /// Places of sequence and heads in a tensor of four dimensions.
+    layout: (isize, isize),
+    /// The argument that is a mask.
     mask: Option<usize>,
-    flag: usize,
-    causal: Causal,
-) -> Answer {
-    let [q, k, v] = qkv(recorded)?;
-    if [q, k, v].iter().any(|t| t.rank() != 4) {
-        return Err(Unknown::unexpected());
-    }
-    let is_recorded = recorded.flag(flag).is_some();
-    let causal = match recorded.flag(flag) {
-        Some(false) => Causal::No,
-        // A mask that is not recorded leaves at least the pairs of a causal one.
-        Some(true) | None => causal,
+    /// The argument that tells whether the mask is causal.
+    causal: usize,
+    /// The mask if it is.
+    if_causal: Mask,
+    /// The argument that is the number of keys before a query's own that it sees, -1 for all; the next one is that of keys
+    /// after it.
+    window: Option<usize>,
+    /// The argument of cumulative lengths, where tensors may have sequences after one another.
+    lengths: Option<usize>,
+}
+
+/// `[B, H, N, D]` and masks that line up at the first key, as PyTorch has it.
+const TORCH: Whole = Whole {
+    layout: (2, 1),
+    mask: None,
+    causal: 4,
+    if_causal: Mask::First,
+    window: None,
+    lengths: None,
+};
+
+/// `[B, N, H, D]` and masks that line up at the last key, as flash-attention has it.
+const FLASH: Whole = Whole {
+    layout: (1, 2),
+    mask: None,
+    causal: 5,
+    if_causal: Mask::CAUSAL,
+    window: Some(6),
+    lengths: None,
+};
+
+/// `aten::_scaled_dot_product_flash_attention`: q, k, v, dropout, causal.
+pub(super) fn sdpa_flash(recorded: &Recorded, _: &Context<'_>) -> Answer {
+    TORCH.numbers(recorded)
+}
+
+/// `_scaled_dot_product_efficient_attention`, `_cudnn_attention`: q, k, v, mask?, log-sum-exp, dropout, causal.
+pub(super) fn sdpa_masked(recorded: &Recorded, _: &Context<'_>) -> Answer {
+    let places = Whole {
+        mask: Some(3),
+        causal: 6,
+        ..TORCH
     };
-    let (batch, heads, queries) = (q.dim(0)?, q.dim(layout.heads)?, q.dim(layout.sequence)?);
-    let keys = k.dim(layout.sequence)?;
-    let (d_qk, d_v) = (q.dim(3)?, v.dim(3)?);
-    let all = times(batch, pairs(queries, keys, causal));
-    let kv = k.read().saturating_add(v.read());
-    let result = [batch, queries, heads, d_v]
-        .into_iter()
-        .fold(q.dtype.size(), times);
-    let mask = mask.and_then(|at| recorded.tensor(at));
-    let bytes = [q.read(), kv, result, mask.map_or(0, |m| m.read())];
-    let bytes = bytes.into_iter().fold(0, u128::saturating_add);
-    let flops = flops(heads, all, d_qk + d_v);
-    let numbers = Numbers::matrix(Precision::of(q.dtype), flops, bytes).kv(kv);
-    Ok(match is_recorded {
-        true => numbers,
-        false => numbers.basis(Basis::Bound, MASK),
-    })
+    places.numbers(recorded)
+}
+
+/// `aten::_flash_attention_forward`: q, k, v, lengths of q?, lengths of k?, longest q, longest k, dropout, causal, debug mask,
+/// scale, left window, right window.
+pub(super) fn flash_forward(recorded: &Recorded, _: &Context<'_>) -> Answer {
+    let places = Whole {
+        causal: 8,
+        window: Some(11),
+        lengths: Some(3),
+        ..FLASH
+    };
+    places.numbers(recorded)
+}
+
+/// `flash_attn::_flash_attn_forward`, `aiter::mha_fwd`: q, k, v, dropout, scale, causal, left window, right window.
+pub(super) fn flash_dense(recorded: &Recorded, _: &Context<'_>) -> Answer {
+    FLASH.numbers(recorded)
+}
+
+/// `flash_attn::_flash_attn_varlen_forward`: q, k, v, lengths of q, lengths of k, longest q, longest k, dropout, scale,
+/// causal, left window, right window.
+pub(super) fn flash_varlen(recorded: &Recorded, _: &Context<'_>) -> Answer {
+    recorded.need(3)?;
+    let places = Whole {
+        causal: 9,
+        window: Some(10),
+        lengths: Some(3),
+        ..FLASH
+    };
+    places.numbers(recorded)
 }
 
 /// Why numbers of attention are a lower bound.
 const MASK: &str = "whether the mask is causal is not recorded";
 
-/// `aten::_scaled_dot_product_flash_attention`: q, k, v, dropout, causal.
-pub(super) fn sdpa_flash(recorded: &Recorded, _: &Context<'_>) -> Answer {
-    dense(recorded, HEADS_FIRST, None, 4, Causal::First)
+/// A window; -1 and what is not recorded are none.
+fn window(recorded: &Recorded, at: usize) -> Option<u128> {
+    u128::try_from(recorded.int(at)?).ok()
 }
 
-/// `_scaled_dot_product_efficient_attention`, `_cudnn_attention`: q, k, v, mask?, log-sum-exp, dropout, causal.
-pub(super) fn sdpa_masked(recorded: &Recorded, _: &Context<'_>) -> Answer {
-    dense(recorded, HEADS_FIRST, Some(3), 6, Causal::First)
-}
-
-/// `aten::_flash_attention_forward`: q, k, v, lengths of q?, lengths of k?, longest q, longest k, dropout, causal.
-pub(super) fn flash_forward(recorded: &Recorded, _: &Context<'_>) -> Answer {
-    match recorded.tensor(3) {
-        Some(_) => varlen(recorded, 3, 8),
-        None => dense(recorded, SEQUENCE_FIRST, None, 8, Causal::Last),
+impl Whole {
+    fn numbers(&self, recorded: &Recorded) -> Answer {
+        let [q, k, v] = [recorded.need(0)?, recorded.need(1)?, recorded.need(2)?];
+        let lengths = self.lengths.and_then(|at| recorded.tensor(at));
+        // Sequences after one another are `[tokens, heads, d]`; only their number is recorded.
+        let (batch, sequence, heads) = match &lengths {
+            Some(lengths) => {
+                let sequences = lengths.dim(0)?.checked_sub(1);
+                (sequences.ok_or_else(Unknown::unexpected)?, 0, 1)
+            }
+            None => (q.dim(0)?, self.layout.0, self.layout.1),
+        };
+        let rank = match lengths.is_some() {
+            true => 3,
+            false => 4,
+        };
+        if [q, k, v].iter().any(|t| t.rank() != rank) {
+            return Err(Unknown::unexpected());
+        }
+        let is_recorded = recorded.flag(self.causal).is_some();
+        let mask = self.mask_of(recorded);
+        let (heads, queries) = (q.dim(heads)?, q.dim(sequence)?);
+        let keys = k.dim(sequence)?;
+        let (d_qk, d_v) = (q.dim(-1)?, v.dim(-1)?);
+        let (rows, all, read) = match lengths.is_some() {
+            true => {
+                let sum = |count| even(batch, (queries, keys), mask, count);
+                (queries, sum(pairs), sum(seen))
+            }
+            false => {
+                let all = times(batch, pairs(queries, keys, mask));
+                (times(batch, queries), all, seen(queries, keys, mask))
+            }
+        };
+        // Keys before every window are not read; tensors that repeat one key hold nothing to leave out.
+        let kv = k.read().saturating_add(v.read());
+        let kv = match kv.checked_rem(keys) {
+            Some(0) if read < keys && batch > 0 => times(kv / keys, read),
+            _ => kv,
+        };
+        let result = [rows, heads, d_v].into_iter().fold(q.dtype.size(), times);
+        let masked = self.mask.and_then(|at| recorded.tensor(at));
+        let bytes = [q.read(), kv, result, masked.map_or(0, |m| m.read())];
+        let bytes = bytes.into_iter().fold(0, u128::saturating_add);
+        let flops = flops(heads, all, d_qk.saturating_add(d_v));
+        let numbers = Numbers::matrix(Precision::of(q.dtype), flops, bytes).kv(kv);
+        Ok(match (is_recorded, lengths.is_some() && batch > 1) {
+            (false, _) => numbers.basis(Basis::Bound, MASK),
+            (true, false) => numbers,
+            (true, true) => numbers.basis(
+                Basis::Estimate,
+                "sequences taken as equally long: their lengths are not recorded",
+            ),
+        })
     }
-}
 
-/// `flash_attn::_flash_attn_forward`, `aiter::mha_fwd`: q, k, v, dropout, scale, causal.
-pub(super) fn flash_dense(recorded: &Recorded, _: &Context<'_>) -> Answer {
-    dense(recorded, SEQUENCE_FIRST, None, 5, Causal::Last)
-}
-
-/// `flash_attn::_flash_attn_varlen_forward`: q, k, v, lengths of q, lengths of k, longest q, longest k, dropout, scale,
-/// causal.
-pub(super) fn flash_varlen(recorded: &Recorded, _: &Context<'_>) -> Answer {
-    varlen(recorded, 3, 9)
-}
-
-/// Sequences after one another in `[tokens, heads, d]`; only their number is recorded.
-fn varlen(recorded: &Recorded, lengths: usize, flag: usize) -> Answer {
-    let [q, k, v] = qkv(recorded)?;
-    let sequences = recorded.need(lengths)?.dim(0)?;
-    let sequences = sequences.checked_sub(1).ok_or_else(Unknown::unexpected)?;
-    if [q, k, v].iter().any(|t| t.rank() != 3) {
-        return Err(Unknown::unexpected());
+    fn mask_of(&self, recorded: &Recorded) -> Mask {
+        let at = |more: usize| self.window.and_then(|at| window(recorded, at + more));
+        let (left, right) = (at(0), at(1));
+        match (recorded.flag(self.causal), self.if_causal) {
+            (Some(false), _) if left.is_some() || right.is_some() => Mask::Last { left, right },
+            (Some(false), _) => Mask::All,
+            // A mask that is not recorded leaves at least the pairs of a causal one.
+            (Some(true) | None, Mask::Last { right, .. }) => Mask::Last { left, right },
+            (Some(true) | None, mask) => mask,
+        }
     }
-    let is_recorded = recorded.flag(flag).is_some();
-    let causal = match recorded.flag(flag) {
-        Some(false) => Causal::No,
-        Some(true) | None => Causal::Last,
-    };
-    let (tokens, heads) = (q.dim(0)?, q.dim(1)?);
-    let (d_qk, d_v) = (q.dim(2)?, v.dim(2)?);
-    let all = even_pairs(sequences, tokens, k.dim(0)?, causal);
-    let kv = k.read().saturating_add(v.read());
-    let result = [tokens, heads, d_v].into_iter().fold(q.dtype.size(), times);
-    let bytes = q.read().saturating_add(kv).saturating_add(result);
-    let numbers =
-        Numbers::matrix(Precision::of(q.dtype), flops(heads, all, d_qk + d_v), bytes).kv(kv);
-    Ok(match sequences {
-        _ if !is_recorded => numbers.basis(Basis::Bound, MASK),
-        0 | 1 => numbers,
-        _ => numbers.basis(
-            Basis::Estimate,
-            "sequences taken as equally long: their lengths are not recorded",
-        ),
-    })
 }
 
 /// Sizes of attention over a cache.
@@ -153,10 +191,30 @@ struct Paged {
 }
 
 impl Paged {
+    /// Queries `[.., heads, d]` with one head of keys and values of that size.
+    fn new(q: &Tensor<'_>, out: Option<Tensor<'_>>, cache: Dtype) -> Result<Self, Unknown> {
+        let (heads, d) = heads(q)?;
+        Ok(Self {
+            heads,
+            heads_kv: 1,
+            d_qk: d,
+            d_v: d,
+            query: q.dtype,
+            out: out.map_or(q.dtype, |out| out.dtype),
+            cache,
+            rows: match q.rank() {
+                4 => times(q.dim(0)?, q.dim(1)?),
+                _ => q.dim(0)?,
+            },
+            window: None,
+            latent: false,
+        })
+    }
+
     fn numbers(&self, context: &Context<'_>) -> Answer {
         let lengths = context.lengths;
         let tokens = lengths.and_then(|l| l.tokens());
-        let (mut basis, mut note) = (Basis::Annotation, "no window assumed".to_owned());
+        let (mut basis, mut note) = (Basis::Annotation, NO_WINDOW.to_owned());
         let (tokens, mut keys, mut all) = match lengths.and_then(|l| Some((l, l.sums()?))) {
             Some((_, sums)) => {
                 let own = sums.qq.saturating_sub(sums.q) / 2;
@@ -227,43 +285,58 @@ fn heads(tensor: &Tensor<'_>) -> Result<(u128, u128), Unknown> {
     }
 }
 
+/// An operator over q, and over keys and values with heads and head size last.
+struct Places {
+    q: usize,
+    k: usize,
+    v: usize,
+    out: Option<usize>,
+    /// Keys and values are those of the step's tokens and not the cache, whose type a write into it shows.
+    is_of_step: bool,
+    /// Keys that are seen before a query's own, -1 for all.
+    window: Option<usize>,
+}
+
+impl Places {
+    fn numbers(&self, recorded: &Recorded, context: &Context<'_>) -> Answer {
+        let [q, k, v] = [self.q, self.k, self.v].map(|at| recorded.need(at));
+        let (q, k, v) = (q?, k?, v?);
+        let ((heads_kv, _), (_, d_v)) = (heads(&k)?, heads(&v)?);
+        let cache = context.cache_type.filter(|_| self.is_of_step);
+        let out = self.out.and_then(|at| recorded.tensor(at));
+        Paged {
+            heads_kv,
+            d_v,
+            window: self.window.and_then(|at| window(recorded, at)),
+            ..Paged::new(&q, out, cache.unwrap_or(k.dtype))?
+        }
+        .numbers(context)
+    }
+}
+
 /// `vllm::unified_attention(_with_output)`: q, k, v of the step's tokens, out?
 pub(super) fn vllm_unified(recorded: &Recorded, context: &Context<'_>) -> Answer {
-    let [q, k, v] = qkv(recorded)?;
-    let ((heads_q, d_qk), (heads_kv, _), (_, d_v)) = (heads(&q)?, heads(&k)?, heads(&v)?);
-    let out = recorded.tensor(3).map_or(q.dtype, |out| out.dtype);
-    Paged {
-        heads: heads_q,
-        heads_kv,
-        d_qk,
-        d_v,
-        query: q.dtype,
-        out,
-        cache: context.cache_type.unwrap_or(k.dtype),
-        rows: q.dim(0)?,
+    let places = Places {
+        q: 0,
+        k: 1,
+        v: 2,
+        out: Some(3),
+        is_of_step: true,
         window: None,
-        latent: false,
-    }
-    .numbers(context)
+    };
+    places.numbers(recorded, context)
 }
 
 /// `vllm::unified_mla_attention_with_output`: q [T, H, L+R], latent [T, L], rotary part [T, 1, R], out [T, H, L].
 pub(super) fn vllm_mla(recorded: &Recorded, context: &Context<'_>) -> Answer {
-    let [q, latent, rotary] = qkv(recorded)?;
-    let (heads_q, _) = heads(&q)?;
+    let (q, latent, rotary) = (recorded.need(0)?, recorded.need(1)?, recorded.need(2)?);
     let (l, r) = (latent.dim(-1)?, rotary.dim(-1)?);
-    let out = recorded.tensor(3).map_or(q.dtype, |out| out.dtype);
+    let cache = context.cache_type.unwrap_or(latent.dtype);
     Paged {
-        heads: heads_q,
-        heads_kv: 1,
         d_qk: l.saturating_add(r),
         d_v: l,
-        query: q.dtype,
-        out,
-        cache: context.cache_type.unwrap_or(latent.dtype),
-        rows: q.dim(0)?,
-        window: None,
         latent: true,
+        ..Paged::new(&q, recorded.tensor(3), cache)?
     }
     .numbers(context)
 }
@@ -281,89 +354,65 @@ pub(super) fn paged_v2(recorded: &Recorded, context: &Context<'_>) -> Answer {
 fn paged(recorded: &Recorded, context: &Context<'_>, first: usize) -> Answer {
     let (out, q) = (recorded.need(0)?, recorded.need(first)?);
     let cache = recorded.need(first + 1)?;
-    let (heads_q, d) = heads(&q)?;
     // The key cache is [blocks, heads, d/x, block, x].
-    let heads_kv = match recorded.int(first + 3).and_then(|n| u128::try_from(n).ok()) {
+    let stated = recorded.int(first + 3);
+    let heads_kv = match stated.and_then(|n| u128::try_from(n).ok()) {
         Some(stated) => stated,
         None => cache.dim(1)?,
     };
     Paged {
-        heads: heads_q,
         heads_kv,
-        d_qk: d,
-        d_v: d,
-        query: q.dtype,
-        out: out.dtype,
-        cache: cache.dtype,
-        rows: q.dim(0)?,
-        window: None,
-        latent: false,
+        ..Paged::new(&q, Some(out), cache.dtype)?
     }
     .numbers(context)
 }
 
 /// `aiter::mha_batch_prefill`: q [T, H, D], key cache [.., heads, D], value cache.
 pub(super) fn aiter_prefill(recorded: &Recorded, context: &Context<'_>) -> Answer {
-    caches(recorded, context, (0, 1, 2), None)
+    let places = Places {
+        q: 0,
+        k: 1,
+        v: 2,
+        out: None,
+        is_of_step: false,
+        window: None,
+    };
+    places.numbers(recorded, context)
 }
 
 /// `paged_attention_ragged` of aiter: out, workspace, q, key cache, value cache.
 pub(super) fn aiter_ragged(recorded: &Recorded, context: &Context<'_>) -> Answer {
-    caches(recorded, context, (2, 3, 4), Some(0))
-}
-
-fn caches(
-    recorded: &Recorded,
-    context: &Context<'_>,
-    (q, k, v): (usize, usize, usize),
-    out: Option<usize>,
-) -> Answer {
-    let (q, k, v) = (recorded.need(q)?, recorded.need(k)?, recorded.need(v)?);
-    let ((heads_q, d_qk), (heads_kv, _), (_, d_v)) = (heads(&q)?, heads(&k)?, heads(&v)?);
-    let out = out.and_then(|at| recorded.tensor(at));
-    Paged {
-        heads: heads_q,
-        heads_kv,
-        d_qk,
-        d_v,
-        query: q.dtype,
-        out: out.map_or(q.dtype, |out| out.dtype),
-        cache: k.dtype,
-        rows: q.dim(0)?,
+    let places = Places {
+        q: 2,
+        k: 3,
+        v: 4,
+        out: Some(0),
+        is_of_step: false,
         window: None,
-        latent: false,
-    }
-    .numbers(context)
+    };
+    places.numbers(recorded, context)
 }
 
 /// `sgl_kernel::fwd`, `flash_attn_3::fwd`: q, k, v, new k?, new v?, q of v?, out?, lengths of q? (7), page table? (14),
-/// causal (24), left window (25).
+/// causal (24), left window (25), right window (26).
 pub(super) fn flash3(recorded: &Recorded, context: &Context<'_>) -> Answer {
-    let [q, k, v] = qkv(recorded)?;
-    if recorded.tensor(14).is_none() {
-        return match (q.rank(), recorded.tensor(7)) {
-            (3, Some(_)) => varlen(recorded, 7, 24),
-            _ => dense(recorded, SEQUENCE_FIRST, None, 24, Causal::Last),
+    if recorded.tensor(14).is_some() {
+        let places = Places {
+            q: 0,
+            k: 1,
+            v: 2,
+            out: Some(6),
+            is_of_step: false,
+            window: Some(25),
         };
+        return places.numbers(recorded, context);
     }
-    let ((heads_q, d_qk), (heads_kv, _), (_, d_v)) = (heads(&q)?, heads(&k)?, heads(&v)?);
-    let out = recorded.tensor(6).map_or(q.dtype, |out| out.dtype);
-    let rows = match q.rank() {
-        3 => q.dim(0)?,
-        _ => times(q.dim(0)?, q.dim(1)?),
+    let is_varlen = recorded.need(0)?.rank() == 3;
+    let places = Whole {
+        causal: 24,
+        window: Some(25),
+        lengths: Some(7).filter(|_| is_varlen),
+        ..FLASH
     };
-    let window = recorded.int(25).and_then(|n| u128::try_from(n).ok());
-    Paged {
-        heads: heads_q,
-        heads_kv,
-        d_qk,
-        d_v,
-        query: q.dtype,
-        out,
-        cache: k.dtype,
-        rows,
-        window,
-        latent: false,
-    }
-    .numbers(context)
+    places.numbers(recorded)
 }
