@@ -25,12 +25,13 @@ pub struct CollectiveReader {
     ranks: ArgColumn,
     split_in: ArgColumn,
     split_out: ArgColumn,
+    ends: [ArgColumn; 2],
     dims: ArgColumn,
     types: ArgColumn,
 }
 
 /// Keys, without prefix, that [`CollectiveReader`] reads.
-pub const COLLECTIVE_KEYS: [&str; 10] = [
+pub const COLLECTIVE_KEYS: [&str; 12] = [
     "Collective name",
     "In msg nelems",
     "Out msg nelems",
@@ -41,6 +42,8 @@ pub const COLLECTIVE_KEYS: [&str; 10] = [
     "Process Group Ranks",
     "In split size",
     "Out split size",
+    "Src Rank",
+    "Dst Rank",
 ];
 
 /// Keys, without prefix, of the operator arguments from which [`CollectiveReader`] takes sizes that
@@ -61,6 +64,8 @@ impl CollectiveReader {
             ranks,
             split_in,
             split_out,
+            from,
+            to,
         ] = COLLECTIVE_KEYS.map(|k| trace.arg_column(k));
         let [dims, types] = SHAPE_KEYS.map(|k| trace.arg_column(k));
         Self {
@@ -74,6 +79,7 @@ impl CollectiveReader {
             ranks,
             split_in,
             split_out,
+            ends: [from, to],
             dims,
             types,
         }
@@ -103,6 +109,7 @@ impl CollectiveReader {
             ranks: text(&self.ranks),
             split_in: text(&self.split_in),
             split_out: text(&self.split_out),
+            ends: [0, 1].map(|i| self.ends[i].int(slice).and_then(|n| u32::try_from(n).ok())),
         };
         let seq = self.seq.int(slice);
         let kind = known.stated(stated);
@@ -408,6 +415,7 @@ struct Stated<'t> {
     ranks: Option<Written<'t>>,
     split_in: Option<Written<'t>>,
     split_out: Option<Written<'t>>,
+    ends: [Option<u32>; 2],
 }
 
 impl Stated<'_> {
@@ -429,6 +437,7 @@ impl Stated<'_> {
             ranks: self.ranks.map(Written::text),
             split_in: self.split_in.map(Written::text),
             split_out: self.split_out.map(Written::text),
+            ends: self.ends,
         }
     }
 }

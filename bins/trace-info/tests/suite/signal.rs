@@ -1,7 +1,5 @@
 //! Tests that an interrupted tool leaves no files behind.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

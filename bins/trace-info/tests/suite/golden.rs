@@ -5,15 +5,11 @@
 //! one is compared), the reference's built-in idle thread, and issue counters that only one side
 //! has.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use support::{Csv, run, table};
+use crate::support::{Csv, run, table};
 
 /// Returns the folder of the reference data of these tests.
 fn reference_data() -> PathBuf {

@@ -6,11 +6,9 @@
     reason = "a failed step fails the test; sizes are small"
 )]
 
-mod support;
-
+use crate::support::{Dice, Maker, Value};
 use gpu_time::GpuWork;
 use gpu_time::diff::{Diff, Evidence, diff};
-use support::{Dice, Maker, Value};
 use trace_model::Trace;
 
 /// Differences of one side from the other.

@@ -1,12 +1,10 @@
 //! Tests of step ends, repeated names, and idle time that no launch latency explains.
 
-mod support;
-
+use crate::support::{Maker, Value};
 use gpu_time::{
     GpuWork, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Roles, Rules, Split, StepRule, idle,
     kernels, launches, split, steps,
 };
-use support::{Maker, Value};
 
 #[test]
 fn a_step_that_ends_where_work_starts_does_not_have_it() {
@@ -119,4 +117,41 @@ fn launches_onto_an_idle_stream_are_apart_from_queued_ones() {
         (2, 10 + 20)
     );
     assert_eq!((all.queue_gap.count, all.queue_gap.sum_ns), (1, 3));
+}
+
+#[test]
+fn steps_of_the_profiler_are_named_by_the_marks_of_the_engine() {
+    let mut maker = Maker::new();
+    let inner = |maker: &mut Maker, at: i64, name: &str| {
+        maker.host((at, 30), "user_annotation", name, &[]);
+        maker.host(
+            (at + 5, 20),
+            "user_annotation",
+            "gpu_model_runner: forward",
+            &[],
+        );
+    };
+    maker.host((0, 100), "user_annotation", "ProfilerStep#1", &[]);
+    inner(&mut maker, 20, "execute_context_1(64)_generation_0(0)");
+    // Several engine steps divide one of the profiler.
+    maker.host((100, 100), "user_annotation", "ProfilerStep#2", &[]);
+    inner(&mut maker, 110, "execute_context_0(0)_generation_4(4)");
+    inner(&mut maker, 150, "execute_context_0(0)_generation_4(4)");
+    maker.host((200, 50), "user_annotation", "ProfilerStep#3", &[]);
+    let trace = maker.finish();
+    let found: Vec<_> = steps(&GpuWork::new(&trace), None)
+        .into_iter()
+        .map(|step| (step.name, step.range.start.nanos(), step.range.end.nanos()))
+        .collect();
+    let decode = "execute_context_0(0)_generation_4(4)";
+    let want = [
+        ("execute_context_1(64)_generation_0(0)", 0, 100),
+        (decode, 100, 150),
+        (decode, 150, 200),
+        ("ProfilerStep#3", 200, 250),
+    ];
+    assert_eq!(
+        found,
+        want.map(|(name, from, to)| (name.to_owned(), from, to))
+    );
 }

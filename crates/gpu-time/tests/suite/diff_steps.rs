@@ -7,11 +7,9 @@
     reason = "numbers are small, and sums of few integers divided by counts are exact"
 )]
 
-mod support;
-
-use gpu_time::diff::{Basis, Comparison, Metric, compare, compare_chosen};
+use crate::support::{Dice, Maker, Value};
+use gpu_time::diff::{Basis, Comparison, Metric, answers, compare, compare_chosen, lines};
 use gpu_time::{GpuWork, Rules, steps};
-use support::{Dice, Maker, Value};
 use trace_model::Trace;
 
 /// A step: its name, the durations of its kernels, and the pause of the host after it.
@@ -189,4 +187,82 @@ fn the_time_of_a_chosen_step_ends_where_the_next_one_begins() {
         // The 12 steps of the other kind have two kernels each.
         assert_eq!(chosen.left_out, [(24, 12 * 300); 2]);
     }
+}
+
+/// Steps in which the host schedules before it launches a kernel.
+fn scheduled(n: i64, schedule_ns: i64, line: i64) -> Trace {
+    let mut maker = Maker::new();
+    let mut dice = Dice(17);
+    let mut at = 1_000_000;
+    for step in 0..n {
+        let begin = at;
+        let own = schedule_ns + dice.below(2_000);
+        maker.host(
+            (begin, own),
+            "python_function",
+            &format!("scheduler.py({line}): schedule"),
+            &[],
+        );
+        at += own;
+        let args = [("correlation", Value::Int(step + 1))];
+        maker.host((at, 40_000), "python_function", "runner.py(7): run", &[]);
+        maker.host(
+            (at + 1_000, 10_000),
+            "cuda_runtime",
+            "cudaLaunchKernel",
+            &args,
+        );
+        maker.kernel(7, (at + 15_000, 200_000), "gemm", &args);
+        // Waiting for the GPU is no code.
+        maker.host(
+            (at + 50_000, 170_000),
+            "cuda_runtime",
+            "cudaStreamSynchronize",
+            &[],
+        );
+        at += 225_000;
+        maker.host(
+            (begin, at - begin),
+            "user_annotation",
+            "step[DECODE bs=4]",
+            &[],
+        );
+    }
+    maker.finish()
+}
+
+#[test]
+fn the_host_function_behind_idle_time_is_named() {
+    let (a, b) = (scheduled(12, 50_000, 100), scheduled(15, 650_000, 104));
+    let works = [&GpuWork::new(&a), &GpuWork::new(&b)];
+    let found = works.map(|work| steps(work, None));
+    let both = [found[0].as_slice(), found[1].as_slice()];
+    let found = compare(works, Rules::Extended, Some(both), [None, None]);
+    let row = &found.host[0];
+    assert_eq!(row.name, "scheduler.py(104): schedule");
+    assert!((row.diff_ns() - 600_000.0).abs() < 2_000.0, "{row:?}");
+    let run = found
+        .host
+        .iter()
+        .find(|row| row.name.contains("run"))
+        .unwrap();
+    assert!(run.diff_ns().abs() < 1.0, "{run:?}");
+    let text = answers(&found, false).join(" ");
+    assert!(
+        text.contains("On the host, scheduler.py(104): schedule takes 65"),
+        "{text}"
+    );
+    let text: String = lines(&found).into_iter().map(|line| line.1).collect();
+    assert!(
+        text.contains("decode 11 of 12 in A and 14 of 15 in B"),
+        "{text}"
+    );
+    // The same without functions: nothing is named.
+    let idle = compared(
+        &of("step[DECODE", 9, &[700], 10),
+        &of("step[DECODE", 9, &[700], 5_000),
+    );
+    assert!(idle.host.is_empty());
+    let text = answers(&idle, false).join(" ");
+    assert!(text.contains("record Python functions"), "{text}");
 }

@@ -1,14 +1,10 @@
 //! `trace-info roofline`, `ops` and `kernels --details` as they are called.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use crate::support::{Csv, run, table};
 use serde_json::Value;
-use support::{Csv, run, table};
 
 fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{}", stderr(output));

@@ -1,7 +1,5 @@
 //! Tests of the reason why a trace holds no GPU activity, by its contents.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use byte_source::Source;
 use gpu_time::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 use perfetto_reader::ReadOptions;

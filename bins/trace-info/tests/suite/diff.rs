@@ -1,7 +1,5 @@
 //! Tests of `trace-info diff` on the two ranks of the demo, which run the same model.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! Tests of kernel classes that follow from the launch.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::collections::BTreeMap;
 
 use byte_source::Source;

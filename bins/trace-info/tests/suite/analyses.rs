@@ -1,7 +1,5 @@
 //! Tests of the analyses as used: formats, several inputs, usage.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

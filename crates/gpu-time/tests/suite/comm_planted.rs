@@ -1,17 +1,14 @@
 //! Tests that planted clocks, delays and losses are found in jobs of many ranks.
 
 #![expect(
-    clippy::unwrap_used,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "a failed step fails the test; clocks are made with reals, sizes are small"
 )]
 
-mod support;
-
+use crate::support::{Dice, Maker, Value};
 use gpu_time::comm::{CauseKind, CommRules, Job, RankDigest, assign_ranks};
-use support::{Dice, Maker, Value};
 use trace_model::{Distributed, Rank, Trace};
 
 /// Cause of the delay of one rank.

@@ -1,21 +1,18 @@
 //! Compares with the tables of TraceLens' `NcclAnalyser`, built from the same traces.
 
 #![expect(
-    clippy::unwrap_used,
     clippy::cast_precision_loss,
     reason = "a failed step fails the test; nanoseconds become the reference's microseconds"
 )]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support::{csv, number, peers, read};
 use gpu_time::comm::tracelens::{
     MeanStd, implicit_sync, implicit_sync_summary, long, long_summary,
 };
 use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks, summarise};
-use support::{csv, number, peers, read};
 
 type Row = BTreeMap<String, String>;
 

@@ -1,14 +1,9 @@
 //! Tests that all commands agree on the bound of the GPU, steps, exposed communication, and
 //! differences.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-#[expect(dead_code, reason = "other tests use the rest")]
-mod support;
-
 use std::path::{Path, PathBuf};
 
-use support::{Csv, run};
+use crate::support::{Csv, run};
 
 /// A trace under construction, with one launch API call before each kernel.
 #[derive(Default)]

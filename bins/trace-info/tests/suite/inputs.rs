@@ -1,7 +1,5 @@
 //! Tests of the commands on inputs without GPU activity, and on files that are not traces.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,5 @@
 //! Tests of small recordings with known answers.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::path::Path;
 
 use byte_source::Source;

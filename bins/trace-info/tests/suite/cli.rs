@@ -1,17 +1,13 @@
 //! Tests of the tool as used: arguments, exit codes, messages, outputs.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use crate::support::{Csv, run, table, trace_info};
 use arrow_array::{Float64Array, Int64Array, StringArray, UInt64Array};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use support::{Csv, run, table, trace_info};
 
 const TRACE: &str = r#"{"schemaVersion":1,"traceEvents":[
 {"ph":"M","name":"process_name","pid":10,"args":{"name":"python3"}},

@@ -1,13 +1,9 @@
 //! Tests of `trace-info critical-path` as used.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::path::PathBuf;
 use std::process::Output;
 
-use support::{Csv, run, table};
+use crate::support::{Csv, run, table};
 
 fn demo(rank: u32) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/demo");

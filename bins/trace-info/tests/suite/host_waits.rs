@@ -1,8 +1,6 @@
 //! What `trace-info idle`, `launch` and `gpu` answer where the GPU waits for a host that waits itself, or for one long
 //! call.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

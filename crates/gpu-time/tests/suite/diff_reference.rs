@@ -6,14 +6,12 @@
     reason = "nanoseconds become the reference's microseconds"
 )]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::support::{csv, number, peers, read};
 use gpu_time::GpuWork;
 use gpu_time::diff::{Evidence, diff, hta, tracelens};
-use support::{csv, number, peers, read};
 use trace_model::Trace;
 
 fn both(peers: &Path) -> [Trace; 2] {

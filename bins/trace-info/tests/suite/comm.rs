@@ -1,7 +1,5 @@
 //! Tests of `trace-info comm` on the two ranks of the demo, whose truth is known.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

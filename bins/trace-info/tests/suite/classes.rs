@@ -1,7 +1,5 @@
 //! Tests that all commands use the same rules for classes.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
