@@ -34,6 +34,7 @@
 //! ```
 
 mod account;
+pub mod answer;
 mod bound;
 mod caveats;
 pub mod comm;
@@ -50,6 +51,7 @@ mod named;
 mod no_work;
 mod note;
 mod origin;
+mod overview;
 mod own_time;
 mod rules;
 mod split;
@@ -78,6 +80,7 @@ pub use memory::{MEMORY_KEYS, Memory, MemoryLines, MemoryPoint, MemoryRow, Memor
 pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;
 pub use origin::{module_of, operator_of};
+pub use overview::{Overview, TopKernel};
 pub use rules::{Role, Roles, Rules};
 pub use split::{
     Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, events_by_part, split, steps,

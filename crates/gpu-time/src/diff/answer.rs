@@ -203,6 +203,7 @@ fn last_steps(found: &Comparison) -> Option<String> {
     })
 }
 
+/// Returns what the answer rests on and its caveats, each with its label.
 pub fn lines(found: &Comparison) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let ns = |ns: i64| human::duration(real(ns));

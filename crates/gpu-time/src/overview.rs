@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_time::comm::{host_collectives, host_communication};
-use gpu_time::{GpuWork, KernelOptions, Roles, Rules, account, kernels, steps};
-use rca_cycles::phase_in_name;
 use report::human;
 use serde::Serialize;
 use serde_json::Value;
+use trace_model::step_name::step_phase;
 use trace_model::{ClockDomain, Trace};
+
+use crate::comm::{host_collectives, host_communication};
+use crate::{GpuWork, KernelOptions, Roles, Rules, account, kernels, steps};
 
 /// Parts of names of Python functions and annotations, with their software. The first match of each
 /// kind counts.
@@ -37,54 +38,56 @@ const FRAMEWORKS: &[(&str, &str)] = &[
 
 /// Overview of a trace.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Overview {
+#[non_exhaustive]
+pub struct Overview {
     /// Models of the GPUs of the machine with the number of each, as the file lists them.
-    pub(crate) gpu_models: BTreeMap<String, u64>,
+    pub gpu_models: BTreeMap<String, u64>,
     /// Number of devices with GPU activity.
-    pub(crate) devices_used: u64,
+    pub devices_used: u64,
     /// Serving or training software, from the names of functions.
-    pub(crate) engine: Option<&'static str>,
+    pub engine: Option<&'static str>,
     /// Framework, from the names of operators.
-    pub(crate) framework: Option<&'static str>,
+    pub framework: Option<&'static str>,
     /// Time of the first event in UTC, if the file gives wall time.
-    pub(crate) recorded_utc: Option<String>,
+    pub recorded_utc: Option<String>,
     /// Number of steps marked by annotations.
-    pub(crate) steps: u64,
+    pub steps: u64,
     /// Number of steps by phase; `unknown` if the name states none.
-    pub(crate) phases: BTreeMap<&'static str, u64>,
+    pub phases: BTreeMap<&'static str, u64>,
     /// Number of kernels, memcpys and memsets.
-    pub(crate) gpu_events: u64,
+    pub gpu_events: u64,
     /// Time in which any of them ran on any device.
-    pub(crate) gpu_busy_ns: i64,
+    pub gpu_busy_ns: i64,
     /// Time from the first start to the last end of them.
-    pub(crate) gpu_span_ns: i64,
+    pub gpu_span_ns: i64,
     /// The kernel with the most time.
-    pub(crate) top_kernel: Option<TopKernel>,
+    pub top_kernel: Option<TopKernel>,
     /// Text on collectives that the host carried out itself.
-    pub(crate) host_communication: Option<String>,
+    pub host_communication: Option<String>,
 }
 
 /// The kernel with the most time.
 #[derive(Debug, Serialize)]
-pub(crate) struct TopKernel {
+#[non_exhaustive]
+pub struct TopKernel {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Number of its runs.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Its share of the sum of all durations, in percent.
-    pub(crate) share_gpu_pct: f64,
+    pub share_gpu_pct: f64,
 }
 
 impl Overview {
     /// Collects the overview. Cost: one pass over the names, the slices and the GPU activity.
-    pub(crate) fn new(work: &GpuWork<'_>) -> Self {
+    pub fn new(work: &GpuWork<'_>) -> Self {
         let trace = work.trace();
         let time = account(&mut Roles::new(work, Rules::Extended), work.events(), None);
         let devices: BTreeSet<i64> = work.events().iter().map(|e| e.device.0).collect();
         let found = steps(work, None);
         let mut phases = BTreeMap::new();
         for step in &found {
-            let phase = phase_in_name(&step.name).map_or("unknown", |phase| phase.name());
+            let phase = step_phase(&step.name).map_or("unknown", |phase| phase.name());
             *phases.entry(phase).or_insert(0) += 1;
         }
         let groups = kernels(work, work.events(), &KernelOptions::default()).groups;
@@ -111,13 +114,13 @@ impl Overview {
 
     /// Returns the share of the span in which a GPU was busy, in percent.
     #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-    pub(crate) fn busy_pct(&self) -> Option<f64> {
+    pub fn busy_pct(&self) -> Option<f64> {
         let share = || 100.0 * self.gpu_busy_ns as f64 / self.gpu_span_ns as f64;
         (self.gpu_span_ns > 0).then(share)
     }
 
     /// Returns `8 x NVIDIA B200, 1 of them used`, if the file lists GPUs.
-    pub(crate) fn gpus(&self) -> Option<String> {
+    pub fn gpus(&self) -> Option<String> {
         let models = self.gpu_models.iter();
         let models: Vec<String> = models.map(|(name, n)| format!("{n} x {name}")).collect();
         let listed: u64 = self.gpu_models.values().sum();
@@ -129,7 +132,7 @@ impl Overview {
     }
 
     /// Returns `vLLM on PyTorch`, as far as it is known.
-    pub(crate) fn software(&self) -> Option<String> {
+    pub fn software(&self) -> Option<String> {
         match (self.engine, self.framework) {
             (Some(engine), Some(framework)) => Some(format!("{engine} on {framework}")),
             (engine, framework) => engine.or(framework).map(str::to_owned),
@@ -137,7 +140,7 @@ impl Overview {
     }
 
     /// Returns `12 steps (10 decode, 2 prefill)`, if steps are marked.
-    pub(crate) fn steps_text(&self) -> Option<String> {
+    pub fn steps_text(&self) -> Option<String> {
         let known = self.phases.iter().filter(|(phase, _)| **phase != "unknown");
         let known: Vec<String> = known.map(|(phase, n)| format!("{n} {phase}")).collect();
         let phases = match known.is_empty() {
