@@ -3,13 +3,12 @@
 use clap::{Args, ValueEnum};
 use cli::{Outcome, Stage};
 use gpu_time::comm::{
-    CollectiveTime, CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens,
+    CommRules, Job, RankDigest, answer, arg_keys, assign_ranks, lines as comm_lines, tracelens,
 };
 use gpu_time::tables::{SCHEMA_VERSION, comm as tables};
 use gpu_time::{GpuWork, Note, events_by_part};
 use perfetto_reader::ArgPolicy;
 use report::Table;
-use report::human;
 use trace_input::NamedTrace;
 use trace_model::SliceId;
 
@@ -247,17 +246,10 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
         }
         return Ok(document);
     }
-    let ambiguous = ambiguous(job);
-    let doubt = match ambiguous {
-        0 => "",
-        _ if !job.knows_waits() => "",
-        _ => {
-            " This holds if the captures are joined rightly: they repeat so evenly that the collectives can be \
-              joined in more than one way, and the one that joins most of them is taken."
-        }
-    };
-    document.sentence(answer(digests, job) + doubt);
-    lines(digests, job, &mut document);
+    document.sentence(answer(digests, job));
+    for (label, text) in comm_lines(digests, job) {
+        document.line(label, text);
+    }
     let has_kernels = digests.iter().any(|d| !d.runs.is_empty());
     if digests.iter().any(|d| !d.host.is_empty()) && args.table.is_none() {
         let title = "collectives on the host, waiting for other ranks included";
@@ -290,179 +282,4 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
         }
     }
     Ok(document)
-}
-
-fn shown(ns: i64) -> String {
-    human::duration(crate::kernels::precise(ns))
-}
-
-/// Returns which rank made the others wait, if that can be known.
-fn answer(digests: &[RankDigest], job: &Job) -> String {
-    let n = |n: usize| human::count(n as u64);
-    let kernels: usize = digests.iter().map(|d| d.runs.len()).sum();
-    if kernels == 0 {
-        return match digests.iter().any(|d| !d.host.is_empty()) {
-            true => {
-                "Cannot say which rank is late: no collective ran on a GPU, and collectives of \
-                     the host (below) show only how long each rank was in them."
-                    .to_owned()
-            }
-            false => "Cannot say anything about collectives: none is recorded. Record GPU \
-                      activity of the steps that communicate, on all ranks (torch.profiler with \
-                      ProfilerActivity.CUDA)."
-                .to_owned(),
-        };
-    }
-    if let [only] = digests {
-        let time = &only.time;
-        let share = match gpu_time::percent(time.exposed_ns, time.span_ns) {
-            Some(share) => format!(" ({} of the span)", human::percent(share)),
-            None => String::new(),
-        };
-        return format!(
-            "Rank {} spends {} in collectives, {} of it exposed{share}. Cannot say how much of it \
-             is waiting, nor bandwidth or stragglers: give the traces of all ranks.",
-            only.rank,
-            shown(time.comm_ns),
-            shown(time.exposed_ns),
-        );
-    }
-    if !job.knows_waits() && job.incomplete() > 0 {
-        return format!(
-            "Cannot say which rank is late, nor how much of the time is waiting: none of the {} \
-             collectives that several ranks recorded is recorded by all members of its group. \
-             Give the traces of all ranks.",
-            n(job.incomplete())
-        );
-    }
-    if !job.knows_waits() {
-        return "Cannot say which rank is late: no collective that waits for all ranks is found on \
-                two of them. Record the same steps on all ranks."
-            .to_owned();
-    }
-    let Some(straggler) = &job.straggler else {
-        return "No rank was late by more than the error of the clocks.".to_owned();
-    };
-    let (Some(digest), Some(rank)) = (
-        digests.get(straggler.member),
-        job.ranks.get(straggler.member),
-    ) else {
-        return String::new();
-    };
-    let in_collectives = digests.iter().map(|digest| digest.time.comm_ns).sum();
-    let share_of_collectives =
-        gpu_time::percent(straggler.inflicted_ns, in_collectives).unwrap_or(0.0);
-    let start = match straggler.persistent {
-        true => "The straggler is",
-        // Ranks never arrive at the same instant: little waiting is no finding.
-        false if share_of_collectives < MUCH_WAITING_PCT => {
-            "Ranks hardly wait for each other; most costly is"
-        }
-        // Always being the last of two ranks is within chance for a few collectives, and a single
-        // long wait for many.
-        false if straggler.share > 0.5 => {
-            "One rank causes most of the waiting, but too few late arrivals (or one long one) \
-             cause it to tell a straggler from chance:"
-        }
-        false => {
-            "No rank causes most of the waiting, and none is late persistently; most costly is"
-        }
-    };
-    let cause = rank
-        .causes
-        .first()
-        .map_or_else(String::new, |(cause, times, _)| {
-            let name = cause
-                .short_name()
-                .map_or_else(String::new, |name| format!(" {name}"));
-            let times = match times {
-                1 => "once".to_owned(),
-                times => format!("{times} times"),
-            };
-            format!("; mostly {}{name} ({times})", cause.kind.name())
-        });
-    format!(
-        "{start} rank {}, last in {} of {} collectives; others waited {} for it, {} of that ({} % of all ranks') for it alone{cause}.",
-        digest.rank,
-        n(straggler.times_last),
-        n(rank.collectives),
-        shown(straggler.inflicted_ns),
-        shown(straggler.avoidable_ns),
-        (straggler.share * 100.0).round(),
-    )
-}
-
-/// Minimum share of the time in collectives that ranks wait for one rank, for it to be a finding, in
-/// percent.
-const MUCH_WAITING_PCT: f64 = 5.0;
-
-/// Returns the number of captures that could be joined with the others in more than one way.
-fn ambiguous(job: &Job) -> usize {
-    job.groups.iter().map(|g| g.ambiguous.len()).sum()
-}
-
-fn lines(digests: &[RankDigest], job: &Job, document: &mut Document) {
-    let n = |n: usize| human::count(n as u64);
-    let sum = |f: fn(&RankDigest) -> usize| digests.iter().map(f).sum::<usize>();
-    let kernels = sum(|d| d.runs.len());
-    let joined = job.collectives.iter().filter(|c| c.matched.runs.len() > 1);
-    let by_operator = match sum(|d| d.sized_by_operator) {
-        0 => String::new(),
-        more => format!(", size of {} more from their operators", n(more)),
-    };
-    document.line("job", format!(
-        "{} rank{}, {} collective kernels; {} collectives recorded on several ranks, {} kernels found on one rank only; \
-arguments known of {} kernels{by_operator}, launch calls of {}",
-        n(digests.len()),
-        if digests.len() == 1 { "" } else { "s" },
-        n(kernels),
-        n(joined.count()),
-        n(job.unmatched()),
-        n(sum(|d| d.annotated)),
-        n(kernels - sum(|d| d.unlinked)),
-    ));
-    let ambiguous = ambiguous(job);
-    if ambiguous > 0 {
-        document.line("caution", format!(
-            "{ambiguous} captures repeat so evenly that they could be joined with the others in more than one way: \
-             collectives of other steps may be taken for one, and waits, clocks and the straggler are then wrong"
-        ));
-    }
-    if job.contradictions() > 0 {
-        document.line(
-            "caution",
-            format!(
-                "in {} collectives a rank ends before another starts: not counted in waits",
-                n(job.contradictions())
-            ),
-        );
-    }
-    if job.incomplete() > 0 {
-        document.line(
-            "incomplete",
-            format!(
-                "of {} collectives a member of the group is not recorded: waits and late arrivals \
-                 are not known, and not counted",
-                n(job.incomplete())
-            ),
-        );
-    }
-    let apart = job.clocks.iter().filter(|c| c.is_none()).count();
-    if apart > 0 {
-        document.line("clocks", format!(
-            "{apart} {} no synchronising collective with the first one: their clocks and waits are not known",
-            match apart {
-                1 => "rank shares",
-                _ => "ranks share",
-            }
-        ));
-    }
-    if job.collectives.iter().any(CollectiveTime::includes_waiting) {
-        document.line(
-            "with wait",
-            "of collectives that not all members of the group recorded the latency is the shortest \
-             recorded duration, which may include waiting for the others: no bandwidth follows \
-             from it",
-        );
-    }
 }

@@ -3,14 +3,13 @@
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, Stage};
 use gpu_time::diff::{
-    ARG_KEYS, Basis, Comparison, ENOUGH_STEPS, Metric, StepKind, compare, compare_chosen, hta,
+    ARG_KEYS, Basis, Comparison, a_step, answers, compare, compare_chosen, hta, lines, steps_of,
     tracelens,
 };
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
 use gpu_time::{GpuWork, Rules};
-use report::{Table, human};
+use report::Table;
 use trace_input::NamedTrace;
-use trace_model::step_name::phase_of_word;
 
 use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
@@ -66,6 +65,8 @@ pub(crate) enum TableName {
     Time,
     /// The steps of both sides
     Steps,
+    /// Functions and operators of the threads that launch, with their own time per step
+    Host,
 }
 
 /// Rules, as command-line values.
@@ -155,6 +156,7 @@ fn structure(
             TableName::Totals,
             TableName::Time,
             TableName::Steps,
+            TableName::Host,
         ] {
             if wanted(name) {
                 document.tables.push(match name {
@@ -163,6 +165,7 @@ fn structure(
                     TableName::Totals => tables::totals(&found.diff, names)?,
                     TableName::Time => tables::time(&found)?,
                     TableName::Steps => tables::steps(&found)?,
+                    TableName::Host => tables::host(&found, top)?,
                 });
             }
         }
@@ -180,7 +183,9 @@ fn structure(
     if found.is_equal() {
         return Ok(document);
     }
-    lines(&found, &mut document);
+    for (label, text) in lines(&found) {
+        document.line(label, text);
+    }
     if wanted(TableName::Time) {
         for kind in &found.kinds {
             let title = match kind.name.as_str() {
@@ -192,6 +197,10 @@ fn structure(
     }
     if args.table == Some(TableName::Steps) || args.part.per_step {
         document.table("steps", tables::steps(&found)?);
+    }
+    if args.table == Some(TableName::Host) {
+        let title = "own time on the launching threads per step, largest difference first";
+        document.table(title, tables::host_narrow(&found, top)?);
     }
     if wanted(TableName::Totals) {
         let title = "GPU activity that is compared, and by what it is matched";
@@ -311,204 +320,4 @@ fn compared(
         .filter(|_| !chosen)
         .map(|why| format!("{why}: {remedy}"));
     Ok(whole(why))
-}
-
-/// Returns the number of steps of both sides whose times are compared.
-fn timed(kind: &StepKind) -> [u64; 2] {
-    kind.metric(Metric::Wall).map(|spread| spread.count)
-}
-
-/// A step of a kind: by its phase where that is the kind.
-fn a_step(kind: &str) -> String {
-    match phase_of_word(kind) {
-        Some(phase) => format!("a {} step", phase.name()),
-        None => format!("a step {kind}"),
-    }
-}
-
-fn steps_of(kind: &StepKind) -> String {
-    match timed(kind) {
-        [a, b] if a == b => format!("{a} step{} each", if a == 1 { "" } else { "s" }),
-        [a, b] => format!("{a} steps of A and {b} of B"),
-    }
-}
-
-/// Returns the answer: a sentence for each kind of step, differences that chance does not explain first,
-/// those of few steps last, else those with most time.
-fn answers(found: &Comparison, unlike: bool) -> Vec<String> {
-    if found.is_equal() {
-        return vec![
-            "A and B do not differ: the same GPU activity with the same times.".to_owned(),
-        ];
-    }
-    if found.kinds.is_empty() {
-        return vec!["A and B have nothing in common that can be compared.".to_owned()];
-    }
-    let mut kinds: Vec<&StepKind> = found.kinds.iter().collect();
-    let is_few = |kind: &StepKind| timed(kind).iter().any(|n| *n < ENOUGH_STEPS);
-    kinds.sort_by_key(|kind| (!kind.is_significant(), is_few(kind)));
-    let more = kinds.split_off(kinds.len().min(MOST_SENTENCES));
-    let mut out: Vec<String> = kinds
-        .into_iter()
-        .map(|kind| answer(found, kind, unlike))
-        .collect();
-    match more.len() {
-        0 => {}
-        1 => out.push("Another kind of step is below.".to_owned()),
-        n => out.push(format!("{n} other kinds of steps are below.")),
-    }
-    out
-}
-
-/// Maximum number of kinds of steps that have a sentence.
-const MOST_SENTENCES: usize = 4;
-
-/// How long both take, and what of the time differs most.
-fn answer(found: &Comparison, kind: &StepKind, unlike: bool) -> String {
-    let median = |metric: Metric| kind.metric(metric).map(|spread| spread.median_ns);
-    let [a, b] = median(Metric::Wall);
-    let what = match found.basis {
-        Basis::Steps | Basis::StepsByTime => {
-            let (median, of) = ("median of", steps_of(kind));
-            match phase_of_word(&kind.name) {
-                Some(phase) => format!("per {} step ({median} {of})", phase.name()),
-                None => format!("per step ({median} {of}, {})", kind.name),
-            }
-        }
-        Basis::Window => "in the window".to_owned(),
-        _ => "for all of the recording".to_owned(),
-    };
-    let parts = [
-        (Metric::Idle, "GPU idle"),
-        (Metric::Computation, "computation"),
-        (Metric::ExposedComm, "exposed communication"),
-        (Metric::ExposedOther, "exposed memcpy and other"),
-    ];
-    let mut changes: Vec<(f64, &str)> = parts
-        .iter()
-        .map(|(metric, name)| {
-            let [a, b] = median(*metric);
-            (b - a, *name)
-        })
-        .filter(|(change, _)| change.abs() >= 1.0)
-        .collect();
-    changes.sort_by(|x, y| y.0.abs().total_cmp(&x.0.abs()));
-    let signed = |ns: f64| match ns < 0.0 {
-        true => format!("-{}", human::duration(-ns)),
-        false => format!("+{}", human::duration(ns)),
-    };
-    let changes: Vec<String> = changes
-        .iter()
-        .take(3)
-        .map(|(change, name)| format!("{name} {}", signed(*change)))
-        .collect();
-    let changes = match changes.is_empty() {
-        true => String::new(),
-        false => format!("; {}", changes.join(", ")),
-    };
-    let ratio = match a > 0.0 {
-        true => format!(" ({})", human::percent(100.0 * b / a)),
-        false => String::new(),
-    };
-    let word = match b - a {
-        _ if kind.is_alike() => "about as fast as",
-        change if change > 0.0 => "slower than",
-        _ => "faster than",
-    };
-    let by_step = matches!(found.basis, Basis::Steps | Basis::StepsByTime);
-    let few = timed(kind).iter().any(|n| *n < ENOUGH_STEPS);
-    let chance = match kind.wall_p {
-        _ if !by_step => String::new(),
-        _ if few => " Too few steps to tell a difference from chance.".to_owned(),
-        Some(p) if !kind.is_alike() && !kind.is_significant() => {
-            format!(" Chance can explain this difference (Mann-Whitney p = {p:.2}).")
-        }
-        _ => String::new(),
-    };
-    let but = match unlike {
-        true => "A and B cannot be compared step with step (see caution): ",
-        false => "",
-    };
-    format!(
-        "{but}B is {word} A {what}: {} against {}{ratio}{changes}.{chance}",
-        human::duration(b),
-        human::duration(a)
-    )
-}
-
-/// Returns the GPU activities per step of each side if one side has more than one and a half times
-/// as many: then the sides do different work.
-fn unequal(kind: &StepKind) -> Option<[u64; 2]> {
-    let mean = [0, 1].map(|i| kind.events[i].div_ceil(kind.steps[i].max(1)));
-    (2 * mean[0].max(mean[1]) > 3 * mean[0].min(mean[1])).then_some(mean)
-}
-
-fn lines(found: &Comparison, document: &mut Document) {
-    let ns = |ns: i64| human::duration(crate::kernels::precise(ns));
-    if found.basis == Basis::StepsByTime {
-        let text = "no launch call lies in a step: a step holds the GPU activity that starts in it";
-        document.line("steps", text);
-    }
-    for kind in &found.kinds {
-        if let Some([a, b]) = unequal(kind) {
-            document.line(
-                "caution",
-                format!(
-                    "{} holds {a} GPU activities in A and {b} in B: not the same work",
-                    match kind.name.as_str() {
-                        "" => "the recording".to_owned(),
-                        name => a_step(name),
-                    }
-                ),
-            );
-        }
-    }
-    for kind in &found.lonely {
-        let side = if kind.steps[0] > 0 { "A" } else { "B" };
-        let count = human::count(kind.steps[0].max(kind.steps[1]));
-        let text = match (phase_of_word(&kind.name), count.as_str()) {
-            (Some(phase), "1") => {
-                format!("1 {} step is only in {side}: not compared", phase.name())
-            }
-            (Some(phase), _) => {
-                format!(
-                    "{count} {} steps are only in {side}: not compared",
-                    phase.name()
-                )
-            }
-            (None, "1") => format!("1 step {} is only in {side}: not compared", kind.name),
-            (None, _) => format!(
-                "{count} steps {} are only in {side}: not compared",
-                kind.name
-            ),
-        };
-        document.line("steps", text);
-    }
-    let [a, b] = found.left_out;
-    if a.0 + b.0 > 0 {
-        document.line(
-            "left out",
-            format!(
-                "{} GPU activities of A ({}) and {} of B ({}) belong to no step that is compared",
-                human::count(a.0),
-                ns(a.1),
-                human::count(b.0),
-                ns(b.1)
-            ),
-        );
-    }
-    let only = |status: &str, side: usize| {
-        let rows = || found.diff.kernels.iter().filter(|k| k.status() == status);
-        let count: u64 = rows().map(|k| k.count[side]).sum();
-        let sum: i64 = rows().map(|k| k.ns[side]).sum();
-        format!("{} ({})", human::count(count), ns(sum))
-    };
-    document.line(
-        "unpaired",
-        format!(
-            "{} kernels only in A, {} only in B",
-            only("gone", 0),
-            only("new", 1)
-        ),
-    );
 }

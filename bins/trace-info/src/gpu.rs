@@ -8,8 +8,8 @@ use gpu_time::comm::{SHAPE_KEYS, host_collectives, host_communication};
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
 use gpu_time::{
-    GpuTime, GpuWork, IdleBound, IdleVerdict, NoGpuWork, Note, Part, PlaceKind, Roles, Rules,
-    Split, account, idle_parts, notes, percent, split,
+    GpuTime, GpuWork, IdleBound, IdleVerdict, NoGpuWork, Note, PlaceKind, Roles, Rules, Split,
+    account, idle_parts, notes, percent, split,
 };
 use perfetto_reader::{ArgPolicy, ReadOptions};
 use rca_cycles::Limit;
@@ -231,7 +231,7 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
             let mut by_device = Split::default();
             by_device.window = how.window;
             by_device.by_place = Some(PlaceKind::Device);
-            of_devices(&split(&work, &mut roles, &events, &by_device), count, &time)
+            gpu_time::answer::devices(&split(&work, &mut roles, &events, &by_device), count, &time)
         }
     };
     let found = host_collectives(&input.trace);
@@ -344,66 +344,6 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
     )
 }
 
-/// Returns how busy each of several devices of one trace is, as a sentence. Devices without
-/// activity in `parts` are idle all the time.
-fn of_devices(parts: &[Part], count: usize, whole: &GpuTime) -> String {
-    let mut shares: Vec<f64> = parts
-        .iter()
-        .filter_map(|part| percent(part.time.busy_ns, whole.span_ns))
-        .collect();
-    shares.resize(count.max(shares.len()), 0.0);
-    shares.sort_by(f64::total_cmp);
-    let end = |share: Option<&f64>| human::percent(share.copied().unwrap_or(0.0));
-    let (least, most) = (end(shares.first()), end(shares.last()));
-    let each = match least == most {
-        true => least,
-        false => format!("{least} to {most}"),
-    };
-    format!(
-        "{count} GPUs in one trace: each is busy {each} of {}, at least one {} (--per-device for each).",
-        human::duration(precise(whole.span_ns)),
-        human::percent(percent(whole.busy_ns, whole.span_ns).unwrap_or(0.0)),
-    )
-}
-
-/// Returns how several traces differ, as a sentence; those without GPU activity are counted
-/// separately.
-fn between(rows: &[GpuRow]) -> String {
-    let all = rows.len();
-    let rows: Vec<&GpuRow> = rows.iter().filter(|row| row.time.span_ns > 0).collect();
-    let without = match all - rows.len() {
-        0 => String::new(),
-        n => format!(" ({n} more without GPU activity)"),
-    };
-    if rows.is_empty() {
-        return format!(
-            "Cannot say anything about the GPU: none of {all} traces has GPU activity."
-        );
-    }
-    let range = |name: &str, f: fn(&GpuTime) -> i64| {
-        let share = |row: &&GpuRow| percent(f(&row.time), row.time.span_ns).unwrap_or(0.0);
-        let low = (rows.iter().copied()).min_by(|a, b| share(a).total_cmp(&share(b)));
-        let high = (rows.iter().copied()).max_by(|a, b| share(a).total_cmp(&share(b)));
-        let (Some(low), Some(high)) = (low, high) else {
-            return String::new();
-        };
-        format!(
-            "{name} {} ({}) to {} ({})",
-            human::percent(share(&low)),
-            low.of.trace,
-            human::percent(share(&high)),
-            high.of.trace
-        )
-    };
-    format!(
-        "{} trace{}{without}: {}, {}.",
-        rows.len(),
-        if rows.len() == 1 { "" } else { "s" },
-        range("idle", |t| t.idle_ns),
-        range("exposed communication", |t| t.exposed_comm_ns)
-    )
-}
-
 fn clipped(events: &[gpu_time::GpuEvent], window: Option<TimeRange>) -> u64 {
     let cut = |at: i64| {
         let crosses = |e: &&gpu_time::GpuEvent| e.start_ns < at && at < e.end_ns;
@@ -432,7 +372,7 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
     }
     let parted = args.part.by_step() || args.per_stream || args.per_device;
     if answers.len() > 1 && !parted && !args.details {
-        document.sentence(between(&rows));
+        document.sentence(gpu_time::answer::traces(&rows));
         document.table("", tables::traces(&rows)?);
         let text = "notes and times of each trace with --details";
         document.line("more", text);

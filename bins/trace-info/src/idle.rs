@@ -1,19 +1,16 @@
 //! `trace-info idle`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use clap::Args;
 use cli::Outcome;
 use gpu_time::compat::hta::{self, StreamIdle};
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{Idle, IdleCause, IdleVerdict, Note, idle_parts, percent};
+use gpu_time::{Idle, Note, idle_parts};
 use report::human;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::gpu::{RulesArgs, RulesName};
-use crate::kernels::precise;
 use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
@@ -129,7 +126,8 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
             if empty::instead_of_tables(&mut document, why) {
                 continue;
             }
-            document.sentence(headline(answer));
+            let parts: Vec<&Idle> = answer.parts.iter().map(|part| &part.1).collect();
+            document.sentence(gpu_time::answer::idle(&parts));
             people(args, answer, &mut document)?;
         }
     }
@@ -143,82 +141,6 @@ impl Answer {
     }
 }
 
-/// Returns the bound of the GPU, how long no GPU ran anything, and why.
-fn headline(answer: &Answer) -> String {
-    let verdict = IdleVerdict::of(answer.parts.iter().map(|part| &part.1));
-    let (span, idle) = (verdict.span_ns, verdict.time.idle_ns);
-    let lanes = answer.parts.iter().flat_map(|part| &part.1.rows);
-    let devices: BTreeSet<_> = lanes.filter_map(|row| row.device).collect();
-    let who = match devices.len() {
-        0 | 1 => "the GPU is".to_owned(),
-        count => format!("with {count} GPUs, all of them together are"),
-    };
-    if idle == 0 && devices.len() > 1 {
-        return format!(
-            "At every instant at least one of {} GPUs runs; how long each is idle is below.",
-            devices.len()
-        );
-    }
-    if idle == 0 {
-        return "The GPU is never idle between its first and its last activity.".to_owned();
-    }
-    let share = |ns: i64, of: i64| human::percent(percent(ns, of).unwrap_or(0.0));
-    let causes = verdict.causes().into_iter().take(2);
-    let causes: Vec<String> = causes
-        .map(|(cause, ns)| format!("{} {}", share(ns, idle), cause.explanation()))
-        .collect();
-    let long = |cause: IdleCause| {
-        let gaps = answer.parts.iter().flat_map(|p| &p.1.gaps);
-        let found = gaps.filter(|gap| gap.cause() == cause && gap.time.of(cause) > LONG_NS);
-        found.max_by_key(|gap| gap.time.of(cause))
-    };
-    let longest = [IdleCause::LaunchCall, IdleCause::Blocked]
-        .into_iter()
-        .filter_map(|cause| Some((cause, long(cause)?)))
-        .max_by_key(|(cause, gap)| gap.time.of(*cause));
-    let longest = longest.map_or_else(String::new, |(cause, gap)| {
-        let call = gap.call.as_deref().unwrap_or("its launch call");
-        let what = match cause {
-            IdleCause::LaunchCall => format!("in one {call}"),
-            _ => format!("between one {call} and the start of its work"),
-        };
-        let time = human::duration(precise(gap.time.of(cause)));
-        format!(" {time} of it is a single gap {what}: not launch latency.")
-    });
-    format!(
-        "{}: {who} idle {} of {} ({}): {}.{longest}",
-        verdict.bound.words(),
-        human::duration(precise(idle)),
-        human::duration(precise(span)),
-        share(idle, span),
-        causes.join(", "),
-    )
-}
-
-/// A single gap in a call, or of a blocked stream, that is worth a sentence.
-const LONG_NS: i64 = gpu_time::LONG_CALL_NS;
-
-/// What the threads that launch work did in the longest gaps before they launched it.
-fn host_line(idles: &[(RowKey, &Idle)]) -> Option<String> {
-    let mut by_host: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
-    let gaps = || idles.iter().flat_map(|(_, idle)| &idle.gaps);
-    for gap in gaps() {
-        let waited = gap.time.host_wait_ns + gap.time.input_wait_ns;
-        let is_host = matches!(gap.cause(), IdleCause::HostWait | IdleCause::InputWait);
-        if let Some(host) = gap.host.as_deref().filter(|_| is_host) {
-            let entry = by_host.entry(host).or_default();
-            entry.0 += 1;
-            entry.1 += waited;
-        }
-    }
-    let (host, (count, ns)) = by_host.into_iter().max_by_key(|(_, (_, ns))| *ns)?;
-    Some(format!(
-        "in {count} of the {} longest gaps ({}) the launching thread was mostly in {host}",
-        gaps().count(),
-        human::duration(precise(ns)),
-    ))
-}
-
 fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
     let rows: Vec<(RowKey, &Idle)> = answer.rows().collect();
     document.notes(&answer.notes);
@@ -227,7 +149,8 @@ fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::
         let text = "gaps end with work that starts before its call does: clocks disagree";
         document.line("skewed", format!("{} {text}", human::count(skewed)));
     }
-    if let Some(host) = host_line(&rows) {
+    let idles: Vec<&Idle> = rows.iter().map(|row| row.1).collect();
+    if let Some(host) = gpu_time::answer::host_in_gaps(&idles) {
         document.line("host", host);
     }
     if args.part.by_step() {

@@ -3,9 +3,7 @@
 use clap::Args;
 use cli::Outcome;
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{
-    GpuWork, IdleBound, IdleVerdict, LaunchKind, Launches, Note, idle_parts, launch_parts,
-};
+use gpu_time::{GpuWork, IdleVerdict, LaunchKind, Launches, Note, idle_parts, launch_parts};
 use report::human;
 
 use crate::args::ReportArgs;
@@ -103,71 +101,13 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
         if empty::instead_of_tables(&mut document, why) {
             continue;
         }
-        document.sentence(verdict(answer));
+        let parts: Vec<&Launches> = answer.parts.iter().map(|part| &part.1).collect();
+        document.sentence(gpu_time::answer::launch(&parts, &answer.idle));
         document.notes(&answer.notes);
         people(args, answer, &mut document)?;
     }
     document.write(to)?;
     each.end(report)
-}
-
-/// Returns whether the GPU waits for launches, as decided by `trace-info idle`.
-fn verdict(answer: &Answer) -> String {
-    let sum = |f: fn(&Launches) -> u64| answer.parts.iter().map(|p| f(&p.1)).sum::<u64>();
-    let (calls, idle) = (sum(|l| l.calls), sum(|l| l.onto_idle));
-    if calls == 0 {
-        return "Cannot say whether work is launch-bound: no launch call of it is in the trace; \
-                record CPU activity too (ProfilerActivity.CPU)."
-            .to_owned();
-    }
-    let share = |n: u64| 100.0 * precise_count(n) / precise_count(calls);
-    let bound = answer.idle.bound;
-    let word = match bound {
-        _ if bound.is_launch() => bound.words().to_owned(),
-        IdleBound::NotIdle => "Not launch-bound".to_owned(),
-        other => format!("{}, not launch-bound", other.words()),
-    };
-    let causes = answer.idle.causes().into_iter().take(2);
-    let causes: Vec<String> = causes
-        .map(|(cause, ns)| {
-            let part = gpu_time::percent(ns, answer.idle.time.idle_ns).unwrap_or(0.0);
-            format!("{} {}", human::percent(part), cause.explanation())
-        })
-        .collect();
-    let causes = match causes.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", causes.join(", ")),
-    };
-    let all = |l: &Launches| {
-        let mut rows = l.rows.iter();
-        rows.find(|row| row.stream.is_none() && row.kind == LaunchKind::All)
-            .map(|row| row.times.clone())
-    };
-    let times = match answer.parts.as_slice() {
-        [(_, only)] => all(only),
-        _ => None,
-    };
-    let times = times.map_or_else(String::new, |times| {
-        format!(
-            "; the call takes {}, queued work waits {} (medians)",
-            human::duration(times.call.median_ns),
-            human::duration(times.queued.median_ns)
-        )
-    });
-    format!(
-        "{word}: the GPU idles {} of {}{causes}. {} of {} launch calls find their stream idle, {} \
-         take longer than the work they launch{times}.",
-        human::percent(answer.idle.idle_pct()),
-        human::duration(precise(answer.idle.span_ns)),
-        human::percent(share(idle)),
-        human::count(calls),
-        human::percent(share(sum(|l| l.longer_than_work))),
-    )
-}
-
-#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-fn precise_count(n: u64) -> f64 {
-    n as f64
 }
 
 fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {

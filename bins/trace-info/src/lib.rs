@@ -14,7 +14,6 @@ mod kernels;
 mod launch;
 mod memory;
 mod ops;
-mod overview;
 mod part;
 mod render;
 mod roofline;

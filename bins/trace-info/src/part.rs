@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use gpu_time::tables::RowKey;
 use gpu_time::{ARG_KEYS, GpuWork, NoGpuWork, Note, Split, Step, StepRule, WindowSpec, steps};
-use rca_cycles::Failure;
+use rca_cycles::{Failure, Phase};
 use report::human;
 use trace_input::{NamedTrace, only_args};
 use trace_model::kernel::NamePattern;
@@ -241,6 +241,7 @@ impl PartArgs {
                         "no annotation is known as a step: name one with --step-pattern, or take \
                          --steps cycle",
                     ),
+                    (1, _) => Note::new("steps", "annotation of the host").count(1),
                     (n, _) => Note::new("steps", "annotations of the host").count(n as u64),
                 };
                 return (found, note);
@@ -276,7 +277,13 @@ fn cycles(input: &NamedTrace) -> Result<(Vec<Step>, String), Failure> {
             Timestamp::from_nanos(cycle.host_ns.0),
             Timestamp::from_nanos(cycle.host_ns.1),
         );
-        Step::new(cycle.phase.name(), range).partial(cycle.partial.map(|why| why.name()))
+        // A cycle of unknown phase is called by what marks it.
+        let name = match (cycle.phase, found.anchor.as_str()) {
+            (Phase::Unknown, "") => "cycle",
+            (Phase::Unknown, anchor) => anchor,
+            (phase, _) => phase.name(),
+        };
+        Step::new(name, range).partial(cycle.partial.map(|why| why.name()))
     });
     Ok((steps.collect(), text))
 }

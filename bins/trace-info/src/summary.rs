@@ -14,8 +14,8 @@ use trace_tables::{SUMMARY_VERSION, Summary, summarise};
 
 use crate::args::{SummaryArgs, SummaryFormat};
 use crate::empty::EmptyTraces;
-use crate::overview::Overview;
 use crate::render;
+use gpu_time::Overview;
 
 /// Description of one trace.
 #[derive(Serialize)]

@@ -77,19 +77,9 @@ pub use steps::{Flag, Mark, Step};
 pub use summary::Summary;
 
 /// The keys of arguments, without prefix, that [`Part::new`] reads. A reader may leave out all others.
-pub const ARG_KEYS: &[&str] = &[
-    "correlation",
-    "corr_id",
-    "correlation_id",
-    "device",
-    "agent",
-    "src_agent",
-    "dst_agent",
-    "stream",
-    "stream_id",
-    "queue",
+pub const ARG_KEYS: &[&str] = &trace_model::kernel::with_index_keys::<4, 14>([
     "Input Dims",
     "cuda_sync_kind",
     "wait_on_stream",
     "wait_on_cuda_event_record_corr_id",
-];
+]);

@@ -34,6 +34,7 @@
 //! ```
 
 mod account;
+pub mod answer;
 mod bound;
 mod caveats;
 pub mod comm;
@@ -44,11 +45,14 @@ mod host_code;
 mod idle;
 mod kernels;
 mod launch;
+mod marks;
 mod memory;
 mod named;
 mod no_work;
 mod note;
 mod origin;
+mod overview;
+mod own_time;
 mod rules;
 mod split;
 mod spread;
@@ -71,14 +75,15 @@ pub use launch::{
     DepthPoint, DepthRow, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches, launch_parts,
     launches,
 };
+pub use marks::step_marks;
 pub use memory::{MEMORY_KEYS, Memory, MemoryLines, MemoryPoint, MemoryRow, MemorySource, memory};
 pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;
 pub use origin::{module_of, operator_of};
+pub use overview::{Overview, TopKernel};
 pub use rules::{Role, Roles, Rules};
 pub use split::{
-    Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, events_by_part, known_steps,
-    split, steps,
+    Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, events_by_part, split, steps,
 };
 pub use spread::Spread;
 pub use work::{ARG_KEYS, GpuEvent, GpuWork, Selection, WorkKind};

@@ -10,6 +10,7 @@ use trace_model::{DeviceId, StreamId, TimeRange, Timestamp};
 
 use crate::account::{Account, GpuTime};
 use crate::error::Error;
+use crate::marks::step_marks;
 use crate::rules::Roles;
 use crate::work::{GpuEvent, GpuWork};
 
@@ -143,34 +144,24 @@ impl Step {
     }
 }
 
-/// Returns the steps marked by one of [`STEP_PATTERNS`], with the pattern; `None` if no annotation
-/// matches.
-pub fn known_steps(work: &GpuWork<'_>) -> Option<(&'static str, Vec<Step>)> {
-    let mut found = STEP_PATTERNS
-        .iter()
-        .map(|pattern| (*pattern, steps_of(work, pattern, false)));
-    found.find(|(_, steps)| !steps.is_empty())
-}
-
-/// Returns the steps of a trace in ascending time: outermost host annotations whose name matches
-/// `pattern` (a glob, alternatives separated by `|`), or without a pattern one of
-/// [`STEP_PATTERNS`].
+/// Returns the steps of a trace in ascending time: outermost slices of the host whose name matches
+/// `pattern` (a glob, alternatives separated by `|`), or without a pattern the marks that engines
+/// record ([`step_marks`]).
 pub fn steps(work: &GpuWork<'_>, pattern: Option<&str>) -> Vec<Step> {
     match pattern {
-        Some(pattern) => steps_of(work, pattern, true),
-        None => known_steps(work).map(|found| found.1).unwrap_or_default(),
+        Some(pattern) => steps_of(work, pattern),
+        None => step_marks(work.index(), None),
     }
 }
 
-fn steps_of(work: &GpuWork<'_>, pattern: &str, any_slice: bool) -> Vec<Step> {
+fn steps_of(work: &GpuWork<'_>, pattern: &str) -> Vec<Step> {
     let patterns: Vec<NamePattern> = pattern.split('|').map(NamePattern::glob).collect();
     let trace = work.trace();
     let mut known: Vec<Option<bool>> = vec![None; trace.strings().len()];
     let mut out: Vec<Step> = Vec::new();
     for slice in trace.slices() {
         let activity = work.index().activity(slice);
-        let fits = activity == Activity::UserAnnotation
-            || (any_slice && !activity.is_device_work() && activity != Activity::GpuAnnotation);
+        let fits = !activity.is_device_work() && activity != Activity::GpuAnnotation;
         let Some(name) = slice.name_id().filter(|_| fits) else {
             continue;
         };

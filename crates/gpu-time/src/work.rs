@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use trace_model::correlation::LinkMethod;
-use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
+use trace_model::kernel::{Activity, INDEX_KEYS, TraceIndex, Vocabulary};
 use trace_model::{DeviceId, Slice, SliceId, StrId, StreamId, TimeRange, Timestamp, Trace};
 
 /// PyTorch's categories of GPU activity.
@@ -15,18 +15,7 @@ const CATEGORIES: [(&str, WorkKind); 4] = [
 
 /// Keys of arguments, without prefix, that the analyses of this crate read. A reader may leave out
 /// all others.
-pub const ARG_KEYS: &[&str] = &[
-    "correlation",
-    "corr_id",
-    "correlation_id",
-    "device",
-    "agent",
-    "stream",
-    "stream_id",
-    "queue",
-    "src_agent",
-    "dst_agent",
-];
+pub const ARG_KEYS: &[&str] = &INDEX_KEYS;
 
 /// Kind of a GPU activity, from its category.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]

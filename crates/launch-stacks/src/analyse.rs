@@ -16,31 +16,23 @@ use crate::ranks::Transfer;
 use crate::select::KernelSelector;
 use crate::stacks::{StackGroup, StackOptions, Stacks, stacks};
 use crate::window::{NameMatch, Pick, Window, find_windows};
-use trace_model::kernel::TraceIndex;
+use trace_model::correlation::EXTERNAL_ID_KEY;
 use trace_model::kernel::collective::{COLLECTIVE_KEYS, SHAPE_KEYS};
+use trace_model::kernel::{INDEX_KEYS, TraceIndex};
 
 /// Returns the keys, without prefix, of all arguments that the analysis reads; a reader may leave out all others.
 pub fn arg_keys() -> Vec<&'static str> {
     let links = [
-        "correlation",
-        "corr_id",
-        "correlation_id",
-        "External id",
-        "device",
-        "agent",
-        "stream",
-        "stream_id",
-        "queue",
-        "src_agent",
-        "dst_agent",
+        EXTERNAL_ID_KEY,
         "kernel",
         "Sequence number",
         "Fwd thread id",
         "Call stack",
         "call chain",
     ];
-    let all = links.iter().chain(&COLLECTIVE_KEYS).chain(&SHAPE_KEYS);
-    all.copied().collect()
+    let of_collectives = COLLECTIVE_KEYS.into_iter().chain(SHAPE_KEYS);
+    let all = INDEX_KEYS.into_iter().chain(links).chain(of_collectives);
+    all.collect()
 }
 
 /// Windows of a question.

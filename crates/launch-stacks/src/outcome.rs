@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use rustc_hash::FxBuildHasher;
-use trace_model::kernel::COLLECTIVE_HINTS;
+use trace_model::kernel::{COLLECTIVE_HINTS, KernelClass};
 use trace_model::{StrId, Trace};
 
 use crate::select::KernelSelector;
@@ -85,7 +85,17 @@ pub fn absence(index: &TraceIndex<'_>, selector: &KernelSelector, windows: &[Win
         Outcome::KernelAbsent
     };
     let related = match outcome {
-        Outcome::KernelAbsent => kernels.iter().filter(|k| hints(&k.name)).cloned().collect(),
+        Outcome::KernelAbsent => {
+            // If collectives are asked for by what they are, kernels of another known class are
+            // none, whatever they sound like.
+            let is_other = |name: &str| {
+                selector.collectives && index.vocabulary().class(name) != KernelClass::Other
+            };
+            let related = kernels
+                .iter()
+                .filter(|k| hints(&k.name) && !is_other(&k.name));
+            related.cloned().collect()
+        }
         _ => Vec::new(),
     };
     Absence {

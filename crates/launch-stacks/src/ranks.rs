@@ -134,6 +134,9 @@ pub fn transfers(ranks: &[RankTrace<'_>], alignment: &Alignment) -> Vec<Vec<Opti
             continue;
         };
         let mut what = what.clone();
+        if group.is_some_and(|group| group.key.pair.is_some()) {
+            Arc::make_mut(&mut what.kind).group_size = Some(2);
+        }
         if what.group_size.is_none()
             && let Some(world) = size.all_recorded()
             && recorded == world as usize
@@ -176,6 +179,7 @@ fn runs_of<'a>(rank: &RankTrace<'a>) -> Vec<RankRun<'a>> {
             device: run.device,
             stream: run.stream,
             library: run.library,
+            pair: run.what.pair(rank.rank.0),
             end_ns: kernel.end().nanos().saturating_add(base),
         }
     });

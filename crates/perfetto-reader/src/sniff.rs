@@ -58,6 +58,8 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
             Some(b'{') if rocprof::begins(head) => return Ok(Format::Rocprof),
             Some(b'{' | b'[') => return Ok(Format::Json),
             None if head.len() >= want && want < MAX_BLANK => want *= 4,
+            // White space to the end.
+            None if head.len() < want => return Err(Error::Empty { name }),
             _ => {
                 if let Some(found) = foreign::of_head(&name, head) {
                     return Err(foreign(found));

@@ -26,6 +26,8 @@ pub struct RankRun<'a> {
     pub stream: StreamId,
     /// Library of the kernel.
     pub library: CommLibrary,
+    /// Sender and receiver, if it is one side of a message between two ranks.
+    pub pair: Option<(u32, u32)>,
     /// End on the clock of the rank, in nanoseconds, base time included.
     pub end_ns: i64,
 }
@@ -43,11 +45,21 @@ pub struct GroupKey {
     /// Stream, if the name is unknown and every rank runs the library on the same streams: a
     /// communicator has a stream of its own.
     pub stream: Option<StreamId>,
+    /// Sender and receiver of the messages between two ranks of the group: a pair waits for none of
+    /// the others.
+    pub pair: Option<(u32, u32)>,
 }
 
 impl GroupKey {
     /// Returns the label of the group in reports.
     pub fn label(&self) -> String {
+        match self.pair {
+            Some((from, to)) => format!("{} {from}>{to}", self.label_of_all()),
+            None => self.label_of_all(),
+        }
+    }
+
+    fn label_of_all(&self) -> String {
         match (&self.name, self.library, self.stream) {
             (Some(name), ..) => name.clone(),
             (None, Some(library), Some(stream)) => {
@@ -60,6 +72,9 @@ impl GroupKey {
 
     /// Returns the members, if known.
     pub fn members(&self) -> Option<Vec<u32>> {
+        if let Some((from, to)) = self.pair {
+            return Some(vec![from, to]);
+        }
         let text = self.ranks.as_deref()?;
         let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
         inner.split(',').map(|r| r.trim().parse().ok()).collect()
@@ -115,13 +130,17 @@ pub fn is_synchronising(op: Option<CollectiveOp>) -> bool {
 }
 
 /// Returns the group that a run itself states.
-fn stated(what: Option<&Collective>) -> Option<GroupKey> {
-    let what = what?;
+fn stated(run: &RankRun<'_>) -> Option<GroupKey> {
+    let group = run.what.and_then(|what| what.group.clone());
+    if group.is_none() && run.pair.is_none() {
+        return None;
+    }
     Some(GroupKey {
-        name: Some(what.group.clone()?),
-        ranks: what.ranks.clone(),
-        library: None,
+        library: group.is_none().then_some(run.library),
+        name: group,
+        ranks: run.what.and_then(|what| what.ranks.clone()),
         stream: None,
+        pair: run.pair,
     })
 }
 
@@ -129,7 +148,7 @@ fn stated(what: Option<&Collective>) -> Option<GroupKey> {
 /// (recorded without their launch) belong to the group of their stream if all others of the same
 /// library there agree.
 fn groups_of(runs: &[RankRun<'_>]) -> Vec<GroupKey> {
-    let stated: Vec<Option<GroupKey>> = runs.iter().map(|r| stated(r.what)).collect();
+    let stated: Vec<Option<GroupKey>> = runs.iter().map(stated).collect();
     let mut by_stream: BTreeMap<_, Option<&GroupKey>> = BTreeMap::new();
     for (run, key) in runs.iter().zip(&stated) {
         if let Some(key) = key {
@@ -157,6 +176,7 @@ fn groups_of(runs: &[RankRun<'_>]) -> Vec<GroupKey> {
                 ranks: None,
                 library: Some(library),
                 stream: None,
+                pair: None,
             })
         })
         .collect()
@@ -170,7 +190,7 @@ fn split_by_stream(ranks: &[Vec<RankRun<'_>>], keys: &mut [Vec<GroupKey>]) {
         BTreeMap::new();
     for (member, (runs, keys)) in ranks.iter().zip(keys.iter()).enumerate() {
         for (run, key) in runs.iter().zip(keys) {
-            if key.name.is_none() {
+            if key.name.is_none() && key.pair.is_none() {
                 let of_key = places.entry(key.clone()).or_default();
                 let of_rank = of_key.entry(member).or_default();
                 of_rank.insert((run.device, run.stream));
@@ -214,13 +234,18 @@ fn token(run: &RankRun<'_>, stem: u32) -> Token {
     let what = run.what;
     Token {
         op: what.and_then(|w| w.op).and_then(|op| {
+            // Both sides of a message are one.
+            let op = run.pair.map_or(op, |_| CollectiveOp::SendRecv);
             let place = CollectiveOp::ALL.iter().position(|o| *o == op)?;
             u8::try_from(place).ok()
         }),
         // For these operations each rank may have a different input size.
         elements: what
+            // A receiver may state the size as that of its output.
+            .filter(|_| run.pair.is_none())
             .filter(|w| !matches!(w.op, Some(CollectiveOp::AllToAll | CollectiveOp::SendRecv)))
-            .and_then(|w| w.elements_in),
+            .and_then(|w| w.elements_in)
+            .or_else(|| run.pair.and(what)?.bytes),
         seq: None,
         stem,
     }
@@ -246,13 +271,17 @@ pub fn match_ranks(ranks: &[Vec<RankRun<'_>>]) -> Matching {
     let mut out = Matching::default();
     for (key, members) in by_group {
         let group = out.groups.len();
-        let lists: Vec<(usize, Vec<(usize, Beat)>)> = members
+        let mut lists: Vec<(usize, Vec<(usize, Beat)>)> = members
             .iter()
             .filter_map(|(member, places)| {
                 let runs = ranks.get(*member)?;
                 Some((*member, beats(runs, places, &mut stems)))
             })
             .collect();
+        if key.pair.is_some() && !are_numbered_alike(&lists) {
+            let all = lists.iter_mut().flat_map(|(_, list)| list);
+            all.for_each(|(_, beat)| beat.token.seq = None);
+        }
         let (collectives, ambiguous) = progressive(&lists);
         out.groups.push(Group {
             key,
@@ -263,6 +292,26 @@ pub fn match_ranks(ranks: &[Vec<RankRun<'_>>]) -> Matching {
             .extend(collectives.into_iter().map(|runs| Matched { group, runs }));
     }
     out
+}
+
+/// Returns `true` if the sequence numbers of a pair's messages are the same on both sides where both
+/// are recorded. Each rank counts its messages with all others, so that the third message from one
+/// to the other may be its fifth.
+fn are_numbered_alike(lists: &[(usize, Vec<(usize, Beat)>)]) -> bool {
+    let numbers = |list: &[(usize, Beat)]| -> Option<BTreeSet<i64>> {
+        let each = list.iter().map(|(_, beat)| Some(beat.token.seq?.0));
+        each.collect()
+    };
+    let [(_, a), (_, b)] = lists else {
+        return true;
+    };
+    let (Some(a), Some(b)) = (numbers(a), numbers(b)) else {
+        return true;
+    };
+    let (Some(first), Some(last)) = (a.first().max(b.first()), a.last().min(b.last())) else {
+        return true;
+    };
+    first <= last && a.range(first..=last).eq(b.range(first..=last))
 }
 
 /// Returns the ends of runs, ascending, with their indices.

@@ -102,6 +102,7 @@ fn check(job: &Job) -> Found {
         .map(|list| {
             list.iter()
                 .map(|(_, _, end_ns)| RankRun {
+                    pair: None,
                     kernel: "ncclDevKernel_AllReduce",
                     what: Some(&what),
                     seq: None,

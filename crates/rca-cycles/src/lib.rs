@@ -73,19 +73,8 @@ mod topology;
 mod waits;
 
 /// The keys of arguments, without prefix, that [`analyse`] looks at. A reader may leave out all others.
-pub const ARG_KEYS: &[&str] = &[
-    "correlation",
-    "corr_id",
-    "correlation_id",
-    "device",
-    "agent",
-    "dst_agent",
-    "src_agent",
-    "hostname",
-    "args",
-    "bytes",
-    "size",
-];
+pub const ARG_KEYS: &[&str] =
+    &trace_model::kernel::with_index_keys::<4, 14>(["hostname", "args", "bytes", "size"]);
 
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analyse, spans};
 pub use bottleneck::{Bottleneck, Stalls, Verdict, bottlenecks};

@@ -202,7 +202,7 @@ fn bandwidths(answer: &Answer) -> report::Result<Table> {
             .collect();
         table.push(&[
             Cell::from(i),
-            Cell::from(&short.join(", ")),
+            Cell::from(&some_of(&short)),
             Cell::from(m.bytes),
             Cell::from(&sizes(m)),
             Cell::from(m.bandwidth.algbw_bytes_per_s()),
@@ -210,6 +210,20 @@ fn bandwidths(answer: &Answer) -> report::Result<Table> {
         ])?;
     }
     Ok(table)
+}
+
+/// Maximum number of kernels that a cell lists.
+const MOST_NAMES: usize = 2;
+
+/// Returns the first names, and how many more there are; the JSON document has all.
+fn some_of(names: &[&str]) -> String {
+    match names.get(MOST_NAMES..) {
+        Some(more) if !more.is_empty() => {
+            let first: Vec<&str> = names.iter().take(MOST_NAMES).copied().collect();
+            format!("{} and {} more", first.join(", "), more.len())
+        }
+        _ => names.join(", "),
+    }
 }
 
 fn devices(answer: &Answer) -> report::Result<Table> {

@@ -24,6 +24,8 @@ pub enum CauseKind {
     SlowerHost,
     /// The GPU waited for an unknown reason.
     DeviceIdle,
+    /// The rank waited for another one in a collective of another group, which is named.
+    PassedOn,
     /// The collective came late although GPU and host behaved like those of the other ranks: the
     /// rank left the collective before late, or waited for something that is not recorded.
     NotOnRecord,
@@ -39,8 +41,22 @@ impl CauseKind {
             Self::MoreKernels => "more_kernels",
             Self::SlowerHost => "slower_host",
             Self::DeviceIdle => "device_idle",
+            Self::PassedOn => "passed_on",
             Self::NotOnRecord => "not_on_record",
             Self::NoHistory => "no_history",
+        }
+    }
+
+    /// Returns the cause in words, for sentences and tables of text output.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::SlowerKernels => "slower kernel",
+            Self::MoreKernels => "more kernels",
+            Self::SlowerHost => "slower host code",
+            Self::DeviceIdle => "GPU idle, host alike",
+            Self::PassedOn => "waited for",
+            Self::NotOnRecord => "nothing recorded",
+            Self::NoHistory => "first collective",
         }
     }
 }
@@ -78,6 +94,24 @@ impl Cause {
             CauseKind::SlowerKernels | CauseKind::MoreKernels => kernel_stem(name),
             _ => name.to_owned(),
         })
+    }
+
+    /// Returns the cause in words with its name, for sentences.
+    pub fn sentence(&self) -> String {
+        let name = self.short_name().unwrap_or_default();
+        match self.kind {
+            CauseKind::SlowerKernels => format!("its kernel {name} took longer"),
+            CauseKind::MoreKernels => format!("it ran more kernels {name}"),
+            CauseKind::SlowerHost => format!("its host spent longer in {name}"),
+            CauseKind::DeviceIdle => {
+                "its GPU idled longer, for a reason that is not recorded".to_owned()
+            }
+            CauseKind::PassedOn => format!("it had waited for {name} in another group"),
+            CauseKind::NotOnRecord => "its recorded work does not explain it".to_owned(),
+            CauseKind::NoHistory => {
+                "no collective is recorded before, to compare the ranks from".to_owned()
+            }
+        }
     }
 
     /// Returns the cause without its numbers.

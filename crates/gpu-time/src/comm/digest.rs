@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 use serde::Serialize;
+use trace_model::correlation::EXTERNAL_ID_KEY;
 use trace_model::interval::{Interval, IntervalSet};
 use trace_model::kernel::collective::{
     COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds, SHAPE_KEYS, SizeSource,
 };
-use trace_model::kernel::{Activity, CommLibrary, TraceIndex, Vocabulary};
+use trace_model::kernel::{Activity, CommLibrary, INDEX_KEYS, TraceIndex, Vocabulary};
 use trace_model::ranks::{NotOneJob, RankDoubt, RankEvidence, Recording, assign};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, SliceId, StreamId, Trace};
 
@@ -20,19 +21,10 @@ use crate::comm::preceding_work::{self, Before};
 /// Returns the keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may
 /// leave out all others.
 pub fn arg_keys() -> Vec<String> {
-    let more = [
-        "correlation",
-        "corr_id",
-        "correlation_id",
-        "External id",
-        "device",
-        "agent",
-        "stream",
-        "queue",
-        "Rank",
-    ];
-    let keys = COLLECTIVE_KEYS.iter().chain(&SHAPE_KEYS).chain(&more);
-    keys.map(|k| (*k).to_owned()).collect()
+    let of_collectives = COLLECTIVE_KEYS.into_iter().chain(SHAPE_KEYS);
+    let more = of_collectives.chain([EXTERNAL_ID_KEY, "Rank"]);
+    let keys = INDEX_KEYS.into_iter().chain(more);
+    keys.map(str::to_owned).collect()
 }
 
 /// Rules that select communication kernels and the source of their metadata.

@@ -8,6 +8,7 @@ use trace_model::kernel::collective::Collective;
 
 use crate::comm::cause::{self, Cause};
 use crate::comm::digest::{RankDigest, Run};
+use crate::comm::passed_on;
 use rank_align::real::{count, real};
 use rank_align::{
     AlignedRun, Arrivals, Group, JobSize, Matched, RankClock, RankRun, clocks, is_synchronising,
@@ -52,6 +53,15 @@ pub struct CollectiveTime {
     /// Delay of the last run behind the one before it. Multiplied by the number of waiting ranks,
     /// it is the time lost to the last rank alone.
     pub late_ns: Option<i64>,
+    /// Part of `late_ns` by which collectives of other groups delayed the last run: the rank waited
+    /// in them since it last met the rank that came before it here.
+    pub passed_on_ns: i64,
+    /// Time that other ranks lost to the last run's own delay, here and in later collectives to
+    /// which ranks passed it on.
+    pub charged_ns: i64,
+    /// Where waits are unknown because of a missing member: time from the start of each of its runs
+    /// until the last recorded one, which is a lower bound of its wait. Else empty.
+    pub least_wait_ns: Vec<Option<i64>>,
     /// `true` if one run ends before another starts, by more than the clocks' errors. Then the runs
     /// are not one collective, or a clock is wrong.
     pub contradiction: bool,
@@ -90,6 +100,11 @@ impl CollectiveTime {
         Some(what.busbw(self.latency_ns)? * 1e9)
     }
 
+    /// Returns `true` if the last rank was late by waits in other groups, at least in part.
+    pub fn is_delayed_by_others(&self) -> bool {
+        self.passed_on_ns > 0
+    }
+
     /// Returns the sum of all wait times.
     pub fn total_wait_ns(&self) -> i64 {
         self.wait_ns.iter().flatten().sum()
@@ -104,7 +119,8 @@ pub struct RankSummary {
     pub collectives: usize,
     /// Time that it waited for other ranks.
     pub waited_ns: i64,
-    /// Time that other ranks waited in collectives where it came last.
+    /// Time that other ranks waited in collectives where it came last, without delays that others
+    /// passed on to it, and with those that it passed on to others.
     pub inflicted_ns: i64,
     /// Part of `inflicted_ns` that it would have avoided by arriving with the rank before it.
     pub avoidable_ns: i64,
@@ -138,6 +154,23 @@ pub struct Straggler {
     pub persistent: bool,
 }
 
+/// Lower bound of the time that ranks waited for one rank, in collectives of which a member of the
+/// group is not recorded. That member may only have started later still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LeastWaiting {
+    /// Index of the digest of the rank that started last of those recorded.
+    pub member: usize,
+    /// Number of times it did, by more than the error of the clocks.
+    pub times_last: usize,
+    /// Number of collectives of which at least two ranks of known clock are recorded.
+    pub collectives: usize,
+    /// Time that the other recorded ranks waited at least until it started.
+    pub wait_ns: i64,
+    /// The same for all recorded ranks that started last.
+    pub total_ns: i64,
+}
+
 /// Result of [`Job::new`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -153,6 +186,8 @@ pub struct Job {
     pub ranks: Vec<RankSummary>,
     /// The rank that cost the other ranks most, if any cost more than the clocks' error.
     pub straggler: Option<Straggler>,
+    /// Waiting that is certain although a member of each group is missing; see [`LeastWaiting`].
+    pub least_waiting: Option<LeastWaiting>,
 }
 
 impl Job {
@@ -178,9 +213,11 @@ impl Job {
                 collective.cause = cause::explain(digests, &clocks, collective);
             }
         }
+        passed_on::charge(digests, &mut collectives);
         let ranks = summaries(digests.len(), &collectives);
         let straggler = straggler(&collectives, &ranks);
         Self {
+            least_waiting: least_waiting(&collectives),
             clocks,
             groups: matching.groups,
             collectives,
@@ -218,26 +255,30 @@ impl Job {
         self.collectives.iter().filter(|c| c.contradiction).count()
     }
 
-    /// Returns the collectives whose last rank was late by more than the error, most avoidable time
-    /// first.
+    /// Returns the collectives whose last rank was late by more than the error, those first whose
+    /// last rank cost the others most.
     pub fn late(&self) -> Vec<&CollectiveTime> {
         let mut late: Vec<&CollectiveTime> =
             self.collectives.iter().filter(|c| is_late(c)).collect();
-        late.sort_by_key(|c| std::cmp::Reverse(avoidable(c)));
+        late.sort_by_key(|c| std::cmp::Reverse((c.charged_ns, avoidable(c))));
         late
     }
 }
 
 /// Returns `true` if the last rank was late by more than the clocks' errors.
-fn is_late(c: &CollectiveTime) -> bool {
+pub(crate) fn is_late(c: &CollectiveTime) -> bool {
     !c.contradiction && c.late_ns.is_some_and(|late| late > c.error_ns)
 }
 
 /// Returns the time that the other ranks lost to the last one alone.
 pub(crate) fn avoidable(c: &CollectiveTime) -> i64 {
+    c.late_ns.unwrap_or(0).saturating_mul(waiting(c))
+}
+
+/// Returns the number of ranks that waited for the last one.
+pub(crate) fn waiting(c: &CollectiveTime) -> i64 {
     let waiting = c.wait_ns.iter().flatten().count().saturating_sub(1);
-    let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
-    c.late_ns.unwrap_or(0).saturating_mul(waiting)
+    i64::try_from(waiting).unwrap_or(i64::MAX)
 }
 
 fn what_of(digests: &[RankDigest], m: &Matched) -> Collective {
@@ -271,6 +312,7 @@ fn runs_of(digest: &RankDigest) -> Vec<RankRun<'_>> {
         device: run.device,
         stream: run.stream,
         library: run.library,
+        pair: digest.what(run).and_then(|what| what.pair(digest.rank.0)),
         end_ns: digest.end_ns(run),
     };
     digest.runs.iter().map(run).collect()
@@ -284,6 +326,9 @@ fn time(
     matched: Matched,
 ) -> Option<CollectiveTime> {
     let mut what = what_of(digests, &matched);
+    if group.key.pair.is_some() && matched.runs.len() == 2 {
+        Arc::make_mut(&mut what.kind).set_message();
+    }
     if what.group_size.is_none()
         && let Some(world) = size.all_recorded()
         && matched.runs.len() == world as usize
@@ -324,6 +369,9 @@ fn time(
         last: None,
         first: None,
         late_ns: None,
+        passed_on_ns: 0,
+        charged_ns: 0,
+        least_wait_ns: Vec::new(),
         contradiction: false,
         cause: None,
         matched,
@@ -337,6 +385,9 @@ fn time(
     out.contradiction = arrivals.contradiction;
     if out.includes_waiting() {
         // The last of the recorded ranks may have waited for one that is not recorded.
+        if !arrivals.contradiction {
+            out.least_wait_ns = arrivals.wait_ns;
+        }
         return Some(out);
     }
     out.late_ns = Some(arrivals.late_ns);
@@ -363,15 +414,19 @@ fn summaries(members: usize, collectives: &[CollectiveTime]) -> Vec<RankSummary>
             if c.last != Some(i) {
                 continue;
             }
-            rank.inflicted_ns += c.total_wait_ns();
+            // The charge differs from the delay by what others passed on to it, and it to others.
+            let passed_on = c.charged_ns.saturating_sub(avoidable(c));
             if is_late(c) {
+                rank.inflicted_ns += c.total_wait_ns() + passed_on;
                 rank.times_last += 1;
-                rank.avoidable_ns += avoidable(c);
+                rank.avoidable_ns += c.charged_ns;
                 if let (Some(cause), Some(causes)) = (&c.cause, causes.get_mut(run.0)) {
                     let sum = causes.entry(cause.kind_and_name()).or_default();
                     sum.0 += 1;
-                    sum.1 += avoidable(c);
+                    sum.1 += c.charged_ns;
                 }
+            } else {
+                rank.inflicted_ns += c.total_wait_ns();
             }
         }
     }
@@ -380,6 +435,35 @@ fn summaries(members: usize, collectives: &[CollectiveTime]) -> Vec<RankSummary>
         rank.causes.sort_by_key(|c| std::cmp::Reverse((c.2, c.1)));
     }
     out
+}
+
+fn least_waiting(collectives: &[CollectiveTime]) -> Option<LeastWaiting> {
+    // By the rank that started last of those recorded: how often, and the time waited for it.
+    let mut by_member: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
+    let (mut known, mut total_ns) = (0, 0);
+    for c in collectives.iter().filter(|c| !c.least_wait_ns.is_empty()) {
+        known += 1;
+        let waits: i64 = c.least_wait_ns.iter().flatten().sum();
+        let mut last = c.least_wait_ns.iter().zip(&c.matched.runs);
+        let last = last.find(|(wait, _)| **wait == Some(0));
+        let shortest = c.least_wait_ns.iter().flatten().filter(|wait| **wait > 0);
+        let is_late = shortest.min().is_some_and(|wait| *wait > c.error_ns);
+        if let Some((_, run)) = last.filter(|_| is_late) {
+            let sum = by_member.entry(run.0).or_default();
+            *sum = (sum.0 + 1, sum.1.saturating_add(waits));
+            total_ns += waits;
+        }
+    }
+    let (member, (times_last, wait_ns)) = by_member
+        .into_iter()
+        .max_by_key(|(member, sum)| (sum.1, std::cmp::Reverse(*member)))?;
+    Some(LeastWaiting {
+        member,
+        times_last,
+        collectives: known,
+        wait_ns,
+        total_ns,
+    })
 }
 
 fn straggler(collectives: &[CollectiveTime], ranks: &[RankSummary]) -> Option<Straggler> {
@@ -395,7 +479,7 @@ fn straggler(collectives: &[CollectiveTime], ranks: &[RankSummary]) -> Option<St
     let (mut mean, mut variance) = (0.0, 0.0);
     for c in collectives.iter().filter(|c| is_late(c)) {
         if c.matched.runs.iter().any(|r| r.0 == member) {
-            let w = real(avoidable(c));
+            let w = real(c.charged_ns);
             let p = 1.0 / count(c.wait_ns.iter().flatten().count().max(1));
             mean += w * p;
             variance += w * w * p * (1.0 - p);

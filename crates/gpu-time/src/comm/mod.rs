@@ -16,21 +16,24 @@
 //! Limitations: waits for ranks that were not recorded are unknown, and a constant lag of one
 //! rank's ends looks like an offset of its clock.
 
+mod answer;
 mod cause;
 mod digest;
 mod host;
 mod job;
 mod named_ranks;
+mod passed_on;
 mod preceding_work;
 mod summary;
 pub mod tracelens;
 
+pub use answer::{answer, lines};
 pub use cause::{Cause, CauseKind};
 pub use digest::{
     CommRules, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks,
 };
 pub use host::{HostCollectives, host_collectives, host_communication};
-pub use job::{CollectiveTime, Job, RankSummary, Straggler};
+pub use job::{CollectiveTime, Job, LeastWaiting, RankSummary, Straggler};
 pub use preceding_work::{Before, Spent};
 pub use rank_align::{ClockFit, Group, GroupKey, Matched, Matching, RankClock};
 pub use summary::{CommSummary, SummaryKey, summarise};

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxBuildHasher;
 use serde::Serialize;
-use trace_model::{DeviceId, StrId, Trace, TrackId};
+use trace_model::interval::Interval;
+use trace_model::{DeviceId, Slice, Trace, TrackId};
 
 use crate::comm::digest::{DeviceWork, Names, Run};
+use crate::own_time::{Owner, within};
 
 /// Maximum number of entries kept for each collective on each side; the totals include the others.
 const KEPT: usize = 24;
@@ -157,33 +159,6 @@ fn on_device<'t>(
     }
 }
 
-/// Calls `visit` with the stretches of `track` in which one slice is innermost, in ascending time.
-fn innermost(trace: &Trace, track: TrackId, mut visit: impl FnMut(i64, i64, Option<StrId>)) {
-    let mut open: Vec<(i64, Option<StrId>)> = Vec::new();
-    let mut at = i64::MIN;
-    for id in trace.slices_on(track) {
-        let slice = trace.slice(*id);
-        let start = slice.ts().nanos();
-        while let Some(&(end, name)) = open.last() {
-            if end > start {
-                break;
-            }
-            visit(at, end, name);
-            at = at.max(end);
-            open.pop();
-        }
-        if let Some(&(_, name)) = open.last() {
-            visit(at, start, name);
-        }
-        at = start;
-        open.push((slice.end().nanos(), slice.name_id()));
-    }
-    while let Some((end, name)) = open.pop() {
-        visit(at, end, name);
-        at = at.max(end);
-    }
-}
-
 fn on_host<'t>(
     trace: &'t Trace,
     thread: TrackId,
@@ -198,22 +173,12 @@ fn on_host<'t>(
         .collect();
     let mut sums: Vec<Sums> = windows.iter().map(|_| Sums::default()).collect();
     let mut covered = vec![0_i64; windows.len()];
-    let mut low = 0;
-    innermost(trace, thread, |from, to, name| {
-        while windows.get(low).is_some_and(|w| w.1 <= from) {
-            low += 1;
-        }
-        for (i, window) in windows.iter().enumerate().skip(low) {
-            if window.0 >= to {
-                break;
-            }
-            let ns = to.min(window.1) - from.max(window.0);
-            if ns > 0
-                && let (Some(sum), Some(covered)) = (sums.get_mut(i), covered.get_mut(i))
-            {
-                sum.add(names.place(name.map_or("", |n| trace.text(n))), ns);
-                *covered += ns;
-            }
+    let spans: Vec<Interval> = windows.iter().map(|w| (w.0, w.1)).collect();
+    let named = |slice: Slice<'_>| Owner::Of(slice.name_id());
+    within(trace, thread, &spans, named, |at, name, ns| {
+        if let (Some(sum), Some(covered)) = (sums.get_mut(at), covered.get_mut(at)) {
+            sum.add(names.place(name.map_or("", |n| trace.text(n))), ns);
+            *covered += ns;
         }
     });
     for ((window, mut sum), covered) in windows.iter().zip(sums).zip(covered) {

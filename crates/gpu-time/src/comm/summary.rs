@@ -35,13 +35,16 @@ pub struct CommSummary {
     pub key: SummaryKey,
     /// Number of collectives.
     pub collectives: usize,
+    /// Number of these whose latency does not include waiting for ranks that are not recorded.
+    pub complete: usize,
     /// Number of their kernels on all ranks.
     pub kernels: usize,
     /// Sum of the durations of all kernels.
     pub kernel_ns: i64,
     /// Part of `kernel_ns` in which no computation ran.
     pub exposed_ns: i64,
-    /// Sum of latencies (shortest duration over ranks).
+    /// Sum of latencies (shortest duration over ranks) of the complete collectives; if there are
+    /// none, of all. The same holds for the other latencies.
     pub latency_ns: i64,
     /// Smallest latency.
     pub min_latency_ns: i64,
@@ -54,10 +57,11 @@ pub struct CommSummary {
     /// Sum of all wait times; `None` if none is known.
     pub wait_ns: Option<i64>,
     /// `true` if latencies include waiting for ranks that are not recorded
-    /// ([`CollectiveTime::includes_waiting`](crate::comm::CollectiveTime::includes_waiting)).
+    /// ([`CollectiveTime::includes_waiting`](crate::comm::CollectiveTime::includes_waiting)): if no
+    /// collective is complete.
     pub includes_waiting: bool,
-    /// Sum of message sizes divided by the sum of latencies, in bytes per second; `None` where
-    /// latencies include waiting.
+    /// Sum of message sizes divided by the sum of latencies, in bytes per second, over the complete
+    /// collectives.
     pub algbw_bytes_per_s: Option<f64>,
     /// Bus bandwidth of `algbw_bytes_per_s`, in bytes per second.
     pub busbw_bytes_per_s: Option<f64>,
@@ -66,7 +70,21 @@ pub struct CommSummary {
 impl CommSummary {
     /// Returns the mean latency in nanoseconds, from which the bandwidths follow.
     pub fn mean_latency_ns(&self) -> Option<f64> {
-        (self.collectives > 0).then(|| real(self.latency_ns) / count(self.collectives))
+        let n = self.measured();
+        (n > 0).then(|| real(self.latency_ns) / count(n))
+    }
+
+    /// Returns the number of collectives that the latencies are of.
+    pub fn measured(&self) -> usize {
+        match self.complete {
+            0 => self.collectives,
+            complete => complete,
+        }
+    }
+
+    /// Returns `true` if only a part of the collectives is complete.
+    pub fn is_partly_complete(&self) -> bool {
+        0 < self.complete && self.complete < self.collectives
     }
 }
 
@@ -78,10 +96,11 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
         kernels: usize,
         kernel_ns: i64,
         exposed_ns: i64,
+        /// Of the complete collectives, and of the others.
         latencies: Vec<i64>,
+        with_waiting: Vec<i64>,
         skews: Vec<i64>,
         wait_ns: Option<i64>,
-        includes_waiting: bool,
         group_size: Option<u32>,
     }
     let mut table: BTreeMap<SummaryKey, Sums> = BTreeMap::new();
@@ -107,24 +126,31 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
         sums.kernels += runs.len();
         sums.kernel_ns += runs.iter().map(|r| r.1.duration_ns()).sum::<i64>();
         sums.exposed_ns += runs.iter().map(|r| r.1.exposed_ns).sum::<i64>();
-        sums.latencies.push(c.latency_ns);
+        match c.includes_waiting() {
+            false => sums.latencies.push(c.latency_ns),
+            true => sums.with_waiting.push(c.latency_ns),
+        }
         sums.skews.extend(c.skew_ns);
         if c.knows_waits() {
             let wait = c.total_wait_ns();
             sums.wait_ns = Some(sums.wait_ns.map_or(wait, |sum| sum.saturating_add(wait)));
         }
-        sums.includes_waiting |= c.includes_waiting();
         sums.group_size = sums.group_size.or(c.what.group_size);
     }
     let mut rows: Vec<CommSummary> = table
         .into_iter()
         .map(|(key, mut sums)| {
+            let complete = sums.latencies.len();
+            let collectives = complete + sums.with_waiting.len();
+            if complete == 0 {
+                sums.latencies = sums.with_waiting;
+            }
             sums.latencies.sort_unstable();
             let n = sums.latencies.len();
             let latency_ns: i64 = sums.latencies.iter().sum();
             let at = |i: usize| sums.latencies.get(i).copied().unwrap_or(0);
             let algbw = (key.bytes.zip(sums.group_size))
-                .filter(|(_, size)| *size > 1 && latency_ns > 0 && !sums.includes_waiting)
+                .filter(|(_, size)| *size > 1 && latency_ns > 0 && complete > 0)
                 .map(|(bytes, _)| {
                     real(i64::try_from(bytes).unwrap_or(i64::MAX)) * count(n) / real(latency_ns)
                         * 1e9
@@ -134,7 +160,8 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
                 .zip(sums.group_size)
                 .and_then(|(op, n)| op.bus_factor(n));
             CommSummary {
-                collectives: n,
+                collectives,
+                complete,
                 kernels: sums.kernels,
                 kernel_ns: sums.kernel_ns,
                 exposed_ns: sums.exposed_ns,
@@ -145,7 +172,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
                 mean_skew_ns: (!sums.skews.is_empty())
                     .then(|| real(sums.skews.iter().sum()) / count(sums.skews.len())),
                 wait_ns: sums.wait_ns,
-                includes_waiting: sums.includes_waiting,
+                includes_waiting: complete == 0,
                 algbw_bytes_per_s: algbw,
                 busbw_bytes_per_s: algbw.zip(factor).map(|(b, f)| b * f),
                 key,

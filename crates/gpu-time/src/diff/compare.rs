@@ -5,6 +5,7 @@ pub use trace_model::step_name::step_group;
 use trace_model::{TimeRange, Timestamp};
 
 use crate::account::{Account, GpuTime, account};
+use crate::diff::host::{HostChange, changes};
 use crate::diff::{Diff, diff_kinds};
 use crate::rules::{Roles, Rules};
 use crate::split::{Split, Step};
@@ -174,6 +175,9 @@ pub struct Comparison {
     pub diff: Diff,
     /// The steps of each side that have GPU activity, in ascending time.
     pub steps: [Vec<StepTime>; 2],
+    /// Functions and operators of the launching threads, largest difference first; empty unless both
+    /// sides have steps and recorded host code.
+    pub host: Vec<HostChange>,
     /// Number and time of GPU activities of each side that belong to none of the compared steps.
     pub left_out: [(u64, i64); 2],
 }
@@ -257,7 +261,8 @@ pub fn compare_chosen(
     let mut names: Vec<&str> = cuts.iter().flatten().map(|c| c.kind.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let mut all: Vec<(StepKind, [Vec<Vec<usize>>; 2])> = names
+    type OfKind = (StepKind, ([Vec<Vec<usize>>; 2], [Vec<usize>; 2]));
+    let mut all: Vec<OfKind> = names
         .iter()
         .map(|name| {
             let of = [0, 1].map(|i| {
@@ -265,13 +270,15 @@ pub fn compare_chosen(
                 found.collect::<Vec<_>>()
             });
             let events = [0, 1].map(|i| of[i].iter().map(|c| c.events.clone()).collect());
-            (kind(name, &of), events)
+            let places = timed(&of).map(|cuts| cuts.iter().map(|cut| cut.place).collect());
+            (kind(name, &of), (events, places))
         })
         .collect();
     all.sort_by_key(|(kind, _)| std::cmp::Reverse(kind.metric(Metric::Wall)[0].sum_ns));
     let (common, lonely): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(kind, _)| kind.is_comparable());
-    let (kinds, events): (Vec<StepKind>, Vec<_>) = common.into_iter().unzip();
+    let (kinds, found): (Vec<StepKind>, Vec<_>) = common.into_iter().unzip();
+    let (events, places): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     let diff = diff_kinds(works, &events);
     let left_out = [0, 1].map(|i| {
         let ns: i64 = works[i].events().iter().map(|e| e.dur_ns()).sum();
@@ -286,6 +293,7 @@ pub fn compare_chosen(
         kinds,
         lonely: lonely.into_iter().map(|(kind, _)| kind).collect(),
         diff,
+        host: changes(works, steps, &places),
         steps: cuts.map(|cuts| cuts.into_iter().map(StepTime::from).collect()),
         left_out,
     }
@@ -329,6 +337,7 @@ fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]
         kinds: vec![kind("", &cuts.each_ref().map(|cut| vec![cut]))],
         lonely: Vec::new(),
         diff: diff_kinds(works, &[events]),
+        host: Vec::new(),
         steps: [Vec::new(), Vec::new()],
         left_out: [(0, 0); 2],
     }

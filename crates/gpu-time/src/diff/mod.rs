@@ -12,7 +12,9 @@
 //!
 //! [`hta`] and [`tracelens`] are the tables of other analyzers by their own rules.
 
+mod answer;
 mod compare;
+mod host;
 pub mod hta;
 mod pair;
 pub mod tracelens;
@@ -21,12 +23,15 @@ mod tree;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use trace_model::kernel::KernelClass;
+use trace_model::correlation::EXTERNAL_ID_KEY;
+use trace_model::kernel::{KernelClass, with_index_keys};
 
+pub use answer::{a_step, answers, lines, steps_of};
 pub use compare::{
     Basis, Comparison, ENOUGH_STEPS, Metric, StepKind, StepTime, compare, compare_chosen,
     step_group,
 };
+pub use host::HostChange;
 pub use pair::Evidence;
 
 use crate::diff::pair::{Places, Side, keys, pair};
@@ -36,24 +41,15 @@ use crate::work::{GpuWork, WorkKind};
 
 /// Operator name of GPU activity whose launch was not recorded.
 pub const NO_LAUNCH: &str = "(launch not in the trace)";
+
 /// Keys, without prefix, of the arguments that this module reads.
-pub const ARG_KEYS: [&str; 15] = [
-    "correlation",
-    "corr_id",
-    "correlation_id",
-    "External id",
-    "device",
-    "agent",
-    "stream",
-    "stream_id",
-    "queue",
-    "src_agent",
-    "dst_agent",
+pub const ARG_KEYS: [&str; 15] = with_index_keys([
+    EXTERNAL_ID_KEY,
     "Input Dims",
     "Input Strides",
     "Input type",
     "Concrete Inputs",
-];
+]);
 
 /// Kernels of one name on each side, at one place of the program. In arrays, the first entry
 /// belongs to the first trace.

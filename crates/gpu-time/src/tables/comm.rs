@@ -7,7 +7,7 @@ use report::{Cell, Column, Table, Unit};
 use trace_model::kernel::collective::{Collective, SizeSource};
 
 use super::{count, nanos, pct, real_nanos};
-use crate::comm::{CollectiveTime, Job, RankDigest, Run, summarise};
+use crate::comm::{CauseKind, CollectiveTime, CommSummary, Job, RankDigest, Run, summarise};
 
 mod tracelens;
 
@@ -166,6 +166,8 @@ pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         Column::uint("first_rank"),
         Column::uint("last_rank"),
         nanos("late_ns", "last after the one before"),
+        nanos("passed_on_ns", "by waits in other groups"),
+        nanos("charged_ns", "cost to others"),
         Column::bool("contradiction"),
         Column::text("cause"),
         Column::text("cause_name"),
@@ -200,6 +202,8 @@ pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             rank_at(digests, c, c.first),
             rank_at(digests, c, c.last),
             c.late_ns.into(),
+            c.passed_on_ns.into(),
+            c.charged_ns.into(),
             c.contradiction.into(),
             cause.map(|x| x.kind.name()).into(),
             cause.and_then(|x| x.name.as_deref()).into(),
@@ -316,9 +320,10 @@ pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> 
         let time = &digest.time;
         let share = crate::percent(time.exposed_ns, time.span_ns);
         let cause = sum.causes.first();
-        let cause = cause.map(|c| {
-            let name = c.0.short_name();
-            name.unwrap_or_else(|| c.0.kind.name().to_owned())
+        let cause = cause.map(|c| match (c.0.kind, c.0.short_name()) {
+            (CauseKind::PassedOn, Some(name)) => format!("{} {name}", c.0.kind.words()),
+            (_, Some(name)) => name,
+            (kind, None) => kind.words().to_owned(),
         });
         // Wait time is unknown for a single rank.
         let known = |ns: i64| (sum.collectives > 0).then_some(ns);
@@ -401,6 +406,7 @@ pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         count("kernels", "kernels"),
         nanos("kernel_ns", "kernel time"),
         nanos("exposed_ns", "exposed"),
+        count("complete", "complete"),
         nanos("latency_ns", "latency, all"),
         Column::bool("latency_includes_wait"),
         nanos("min_latency_ns", "least"),
@@ -426,6 +432,7 @@ pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             row.kernels.into(),
             row.kernel_ns.into(),
             row.exposed_ns.into(),
+            row.complete.into(),
             row.latency_ns.into(),
             row.includes_waiting.into(),
             row.min_latency_ns.into(),
@@ -489,29 +496,43 @@ pub fn types_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Re
         true => "with wait",
         false => "latency",
     };
-    let columns = vec![
+    // Complete collectives are counted apart only where some are not.
+    let has_partial = rows.iter().any(CommSummary::is_partly_complete);
+    let mut columns = vec![
         Column::text("type"),
         Column::text("group"),
         bytes("message_bytes", "message"),
         count("collectives", "n"),
+    ];
+    if has_partial {
+        columns.push(count("complete", "complete"));
+    }
+    columns.extend([
         nanos("exposed_ns", "exposed"),
         real_nanos("mean_latency_ns", latency),
         rate("busbw_bytes_per_s", "bus"),
         nanos("wait_ns", "waits"),
-    ];
+    ]);
     let mut table = Table::new("types", columns)?;
     for row in rows.iter().take(top) {
         let label = job.groups.get(row.key.group).map(|g| g.key.label());
-        table.push(&[
+        let mut cells: Vec<Cell<'_>> = vec![
             row.key.op.map_or("(unknown)", |op| op.name()).into(),
             label.as_deref().into(),
             row.key.bytes.into(),
             row.collectives.into(),
+        ];
+        if has_partial {
+            cells.push(row.complete.into());
+        }
+        let more: [Cell<'_>; 4] = [
             row.exposed_ns.into(),
             row.mean_latency_ns().into(),
             row.busbw_bytes_per_s.into(),
             row.wait_ns.into(),
-        ])?;
+        ];
+        cells.extend(more);
+        table.push(&cells)?;
     }
     Ok(table)
 }
@@ -528,6 +549,8 @@ pub fn late(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Tab
         Column::text("group"),
         Column::int("aligned_start_ns").title("start by the first rank's clock"),
         nanos("late_ns", "late by"),
+        nanos("passed_on_ns", "by waits in other groups"),
+        nanos("charged_ns", "cost to others"),
         nanos("wait_ns", "all waits"),
         Column::text("cause").title("why"),
         Column::text("cause_name").title("what"),
@@ -549,6 +572,8 @@ pub fn late(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Tab
                 .and_then(|i| c.start_ns.get(i).copied().flatten())
                 .into(),
             c.late_ns.into(),
+            c.passed_on_ns.into(),
+            c.charged_ns.into(),
             c.total_wait_ns().into(),
             cause.map(|x| x.kind.name()).into(),
             cause.and_then(|x| x.name.as_deref()).into(),
@@ -582,7 +607,7 @@ pub fn late_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Res
         table.push(&[
             rank_at(digests, c, c.last),
             c.late_ns.into(),
-            cause.map(|x| x.kind.name()).into(),
+            cause.map(|x| x.kind.words()).into(),
             name.as_deref().into(),
             cause.map(|x| x.here_ns).into(),
             cause.map(|x| x.others_ns).into(),

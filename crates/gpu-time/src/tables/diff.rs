@@ -74,6 +74,51 @@ fn narrow_cells([a, b]: [f64; 2]) -> [Cell<'static>; 4] {
     [a.into(), b.into(), (b - a).into(), ratio([a, b]).into()]
 }
 
+/// Returns the functions and operators of the launching threads with their own time per step.
+///
+/// # Errors
+///
+/// Returns an error only on a defect: the columns are fixed.
+pub fn host(found: &Comparison, top: usize) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("step_kind"),
+        Column::text("function"),
+        real_nanos("a_per_step_ns", "A per step"),
+        real_nanos("b_per_step_ns", "B per step"),
+        real_nanos("diff_per_step_ns", "B - A per step"),
+        pct("b_of_a_pct", "B of A"),
+    ];
+    let mut table = Table::new("host", columns)?;
+    for row in found.host.iter().take(top) {
+        let [a, b, diff, of] = narrow_cells(row.per_step_ns);
+        table.push(&[
+            kind_name(found, row.step_kind).into(),
+            row.name.as_str().into(),
+            a,
+            b,
+            diff,
+            of,
+        ])?;
+    }
+    Ok(table)
+}
+
+/// Returns the same for text output.
+///
+/// # Errors
+///
+/// Returns an error only on a defect: the columns are fixed.
+pub fn host_narrow(found: &Comparison, top: usize) -> report::Result<Table> {
+    let mut columns = vec![Column::text("function")];
+    columns.extend(narrow_difference());
+    let mut table = Table::new("host", columns)?;
+    for row in found.host.iter().take(top) {
+        let [a, b, diff, of] = narrow_cells(row.per_step_ns);
+        table.push(&[row.name.as_str().into(), a, b, diff, of])?;
+    }
+    Ok(table)
+}
+
 fn kind_name(found: &Comparison, at: usize) -> Option<&str> {
     let name = found.kinds.get(at)?.name.as_str();
     Some(name).filter(|name| !name.is_empty())

@@ -341,6 +341,125 @@ gemm triton_mm
 gemm triton_bmm_4
 elementwise triton_poi_fused_addmm_mul_0
 elementwise triton_acme_17
+kv_cache void vllm::convert_fp8_kernel<unsigned char, float>(X)
+sampling _topk_topp_kernel
+moe void moe_lora_align_sum_kernel<int>(X)
+gemm void vllm::aqlm::Code1x16MatVec<8>(X)
+quantization void vllm::aqlm::Code1x16Dequant<8>(X)
+moe_gemm void moe_vec_q4_0<float>(X)
+moe void ep_pre_reorder_cuda_kernel<float>(X)
+moe void apply_shuffle_mul_sum_kernel<float>(X)
+copy void flashinfer::quantization::SegmentPackBitsKernel<1>(X)
+attention fp8_index_kernel
+gemm _qkv_lora_b_kernel
+gemm _gate_up_lora_b_kernel
+copy fused_qkvzba_split_reshape_cat_kernel
+attention void flashinfer::PersistentKernelTemplate<flashinfer::BlockBatchPagedAttentionPersistent<X>>(Y)
+attention void flashinfer::PODWithKVCacheTensorKernel<X>(Y)
+attention void flashinfer::BatchPODWithKVCacheTensorKernel<X>(Y)
+sampling void tensorrt_llm::kernels::ban_repeat_ngram<float>(X)
+sampling void tensorrt_llm::kernels::ban_bad_words<float>(X)
+sampling void tensorrt_llm::kernels::stop_words_criterion(X)
+sampling void tensorrt_llm::kernels::topKStage1<float, 256, 8>(X)
+sampling void tensorrt_llm::kernels::airTopPInitialize<float>(X)
+sampling void tensorrt_llm::kernels::addBiasSoftMax<float>(X)
+sampling void tensorrt_llm::kernels::speculative_decoding::scatterMedusaDraftLogits<float>(X)
+sampling void tensorrt_llm::kernels::speculative_decoding::prepareGenerationKernel<float>(X)
+ssm void tensorrt_llm::kernels::rg_lru_kernel<float>(X)
+softmax _jsd_kernel
+activation _fg_kernel
+activation _DWf_DW_dfg_kernel
+ssm fused_chunk_based_fwd_kernel
+ssm chunk_gla_fwd_A_kernel_intra_sub_inter
+ssm chunk_simple_gla_bwd_kernel_dv
+ssm chunk_retention_fwd_kernel_h
+ssm hgrn_fwd_kernel
+ssm fused_recurrent_rwkv6_fwd_kernel
+ssm chunk_dplr_fwd_kernel_o
+ssm token_shift_fwd_kernel
+ssm chunk_comba_fwd_kernel
+attention parallel_path_fwd_kernel
+attention moba_attn_varlen_kernel
+moe _row_id_map_pass_1_kernel
+moe _sort_chunks_by_map_kernel
+moe _make_chunk_sort_map_kernel
+moe void transformer_engine::fused_topk_with_score_function_forward_kernel<float>(X)
+moe void transformer_engine::fused_moe_aux_loss_forward_kernel<float>(X)
+moe void transformer_engine::fused_score_for_moe_aux_loss_forward_kernel<float>(X)
+attention void transformer_engine::context_parallel::thd_out_correction_kernel<float>(X)
+attention void transformer_engine::context_parallel::thd_lse_kernel<float>(X)
+moe void top_k_gating_kernel<float, 1>(X)
+gemm void kspmm_coo_very_sparse_naive<float, 8, 16>(X)
+elementwise void kPercentileClipping<float, 2048, 4>(X)
+kv_cache void turbomind::ProcessKV_v2<128>(X)
+kv_cache void turbomind::flattenKV_v2<128>(X)
+moe void turbomind::MoeGateKernel_v8<16>(X)
+moe void turbomind::MoeGatherKernel<16>(X)
+moe void turbomind::MoeReduceKernel<16>(X)
+gemm bitblas_kernel_fp16_int4
+attention batch_prefill_paged_kv_kernel
+attention batch_decode_paged_kv_kernel
+convolution void upfirdn2d_kernel_small<float>(X)
+pooling void vision::ops::roi_align_forward_kernel_impl<float>(X)
+attention void ms_deformable_im2col_gpu_kernel<float>(X)
+gemm void nunchaku::kernels::invoke_kernel<nunchaku::kernels::GEMM_W4A4<X>::gemm_w4a4_fp4_block_kernel>(Y)
+quantization void nunchaku::kernels::invoke_kernel<nunchaku::kernels::quantize_w4a4_act_kernel>(Y)
+gemm void trsm_left_kernel<double, 256>(X)
+gemm void cusparse::csrmv_v3_kernel<float>(X)
+copy void at::native::(anonymous namespace)::reflection_pad2d_out_kernel<float>(X)
+sort void at::native::mbtopk::radixFindKthValues<float, unsigned int, unsigned int, 4, 1>(X)
+softmax void at::native::(anonymous namespace)::ctc_loss_log_alpha_gpu_kernel<float, long>(X)
+norm void at::native::(anonymous namespace)::weight_norm_fwd_first_dim_kernel<float, float>(X)
+sort void cub::detail::select::DeviceSelectSweepKernel<X>(Y)
+sort void cub::CUB_200700::DeviceRunLengthEncodeKernel<X>(Y)
+elementwise void cub::CUB_200700::detail::for_each::static_kernel<policy_hub_t, long, thrust::op_wrapper_t<long, square>>(X)
+elementwise void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<thrust::cuda_cub::__transform::unary_transform_f<X>>>(Y)
+gemm gemm_fusion_dot_5
+elementwise loop_add_fusion_3
+elementwise loop_select_fusion
+reduction input_reduce_fusion_1
+copy loop_dynamic_slice_fusion
+copy loop_dynamic_update_slice_fusion
+copy input_concatenate_fusion
+copy loop_broadcast_fusion_2
+copy loop_transpose_fusion
+elementwise wrapped_add
+elementwise loop_convert_fusion
+activation void act_mul_kernel<true, 0>(X)
+quantization void fp16_to_q_kv_kernel<4, 4>(X)
+quantization void q_to_fp16_kv_kernel<4, 4>(X)
+kv_cache void onnxruntime::contrib::cuda::ConcatNewToPastKV<float>(X)
+gemm __myl_Fc_myl0_2
+norm __myl_MulMeanAddSqrtDivMul_0x1234_myl0_3
+attention _gemm_mha_v2_0x5a5a
+activation __myl_SiluMul_0x12_myl0_4
+elementwise __myl_AddMul_0x12_myl0_4
+attention _fwd_kernel_token_att1
+gemm rocblas_dot_kernel
+elementwise rocblas_axpy_kernel
+moe_gemm void vllm::marlin_moe_wna16::Marlin<1>(X)
+moe _fwd_kernel_ep_scatter_1
+activation silu_and_mul_masked_post_quant_kernel
+norm fused_dual_residual_rmsnorm_kernel
+moe experts_combine_kernel
+gemm void gemvx::kernel<int, int, float>(X)
+copy _pack_seq_kernel
+kv_cache align_evict_mask_to_page_size
+sampling create_extend_after_decode_spec_info
+moe void vllm::moe::count_and_sort_expert_tokens_kernel<int>(X)
+sort void vllm::topKPerRowDecode<512, true>(X)
+moe void loraReorder(X)
+copy void at::native::(anonymous namespace)::unfold_backward_kernel<float>(X)
+activation void at::native::glu_kernel<float>(X)
+kv_cache _copy_page_indices_kernel
+attention void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<X>(Y)
+gemm fused_fused_dequantize1_NT_matmul5
+moe permute_kernel_moe
+norm void onnxruntime::contrib::cuda::SkipLayerNormKernelSmall<float>(X)
+elementwise void onnxruntime::cuda::_BinaryElementWiseSimple<float>(X)
+sampling _combine_sampled_and_draft_tokens_kernel
+gemm sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas
+convolution sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage4_warpsize2x2x1_g1_tensor16x8x16_kernel_cudnn
 other my kernel
 other foo<softmax, gemm>(attention)
 "#;

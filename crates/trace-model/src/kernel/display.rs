@@ -81,9 +81,12 @@ fn labels<'n>(function: &str, group: &[(&'n str, String)]) -> Vec<(&'n str, Stri
                 *kept = true;
             }
         }
-        // The first word of a wrapper's arguments names the function that it runs.
+        // The first word of a wrapper's arguments that is neither a type nor another wrapper names
+        // the function that it runs.
         let is_named = |t: &&str| t.starts_with(|c: char| c.is_alphabetic() || c == '_');
-        let payload = own.iter().position(is_named).filter(|_| is_wrapper);
+        let telling = own.iter().position(|t| is_named(t) && !is_plumbing(t));
+        let payload = telling.or_else(|| own.iter().position(is_named));
+        let payload = payload.filter(|_| is_wrapper);
         if let Some(kept) = payload.and_then(|at| kept.get_mut(at)) {
             *kept = true;
         }
@@ -92,6 +95,49 @@ fn labels<'n>(function: &str, group: &[(&'n str, String)]) -> Vec<(&'n str, Stri
     (0..group.len())
         .map(|at| (group[at].0, label(at)))
         .collect()
+}
+
+/// Words of template arguments that PyTorch puts around the function that a kernel runs.
+const PLUMBING: [&str; 11] = [
+    "gpu_kernel_impl",
+    "gpu_kernel_impl_nocast",
+    "BinaryFunctor",
+    "AUnaryFunctor",
+    "BUnaryFunctor",
+    "CUDAFunctorOnSelf",
+    "ReduceOp",
+    "func_wrapper_t",
+    "opmath_gpu_kernel_with_scalars",
+    "opmath_symmetric_gpu_kernel_with_scalars",
+    "gpu_kernel_with_scalars",
+];
+
+/// Returns `true` if a word of template arguments is a number type or one of [`PLUMBING`].
+fn is_plumbing(word: &str) -> bool {
+    let last = word.rsplit("::").next().unwrap_or(word);
+    let types = [
+        "float",
+        "double",
+        "int",
+        "long",
+        "short",
+        "char",
+        "bool",
+        "unsigned",
+        "signed",
+        "void",
+        "const",
+        "half",
+        "__half",
+        "__nv_bfloat16",
+        "__hip_bfloat16",
+        "BFloat16",
+        "Half",
+        "complex",
+        "Float8_e4m3fn",
+        "Float8_e5m2",
+    ];
+    types.contains(&last) || PLUMBING.contains(&last)
 }
 
 /// Returns the labels of matrix products of Tensile: layout and dtypes, the tile (`MT128x256x32`),
@@ -231,6 +277,8 @@ mod tests {
             "Cijk_Alik_Bljk_MT64x64_SN_ISA90a_K1_MIWT1.kd",
             "triton_poi_fused_add_0",
             "_ZN2ck3runIiEEvPT_.kd",
+            "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::(anonymous namespace)::where_kernel_impl(at::TensorIterator&)::{lambda()#1}>(X)::{lambda(int)#1}>(int)",
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4> >(int)",
         ];
         let short = display_names(names);
         let short = names.map(|name| short[name].as_str());
@@ -248,6 +296,8 @@ mod tests {
                 "Cijk_Alik_Bljk_MT64x64…ISA90a…",
                 "triton_poi_fused_add_0",
                 "ck::run",
+                "at::native::elementwise_kernel<…where_kernel_impl…>",
+                "at::native::reduce_kernel<…MeanOps…>",
             ]
         );
     }

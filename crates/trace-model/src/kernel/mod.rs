@@ -29,7 +29,7 @@ pub use display::display_names;
 pub use index::TraceIndex;
 pub use name::{KernelName, demangle};
 pub use pattern::NamePattern;
-pub use place::{DeviceLane, DevicePlaces, PLACE_KEYS};
+pub use place::{DeviceLane, DevicePlaces, INDEX_KEYS, PLACE_KEYS, with_index_keys};
 pub use rows::{ROW_RULES, RowRule};
 pub use rules::{KernelRules, RuleError};
 

@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashSet;
 
+use crate::correlation::CORRELATION_KEYS;
 use crate::ids::ProcessId;
 use crate::table::args::ArgValue;
 use crate::trace::{ArgColumn, Slice, Trace};
@@ -20,6 +21,45 @@ pub const PLACE_KEYS: [&str; 7] = [
     "dst_agent",
     "src_agent",
 ];
+
+/// Keys, without prefix, that a [`TraceIndex`](crate::kernel::TraceIndex) reads to link GPU
+/// activities with their launches and to place them: the correlation ids and [`PLACE_KEYS`].
+pub const INDEX_KEYS: [&str; 10] = [
+    CORRELATION_KEYS[0],
+    CORRELATION_KEYS[1],
+    CORRELATION_KEYS[2],
+    PLACE_KEYS[0],
+    PLACE_KEYS[1],
+    PLACE_KEYS[2],
+    PLACE_KEYS[3],
+    PLACE_KEYS[4],
+    PLACE_KEYS[5],
+    PLACE_KEYS[6],
+];
+
+/// Returns [`INDEX_KEYS`] followed by `more`, for an analysis that reads other keys as well.
+///
+/// # Panics
+/// At compile time in a constant, unless `ALL` is the number of all keys.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "constants have no iterators; the bounds are asserted"
+)]
+pub const fn with_index_keys<const N: usize, const ALL: usize>(
+    more: [&'static str; N],
+) -> [&'static str; ALL] {
+    assert!(ALL == INDEX_KEYS.len() + N, "ALL counts all keys");
+    let mut all = [""; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = match at < INDEX_KEYS.len() {
+            true => INDEX_KEYS[at],
+            false => more[at - INDEX_KEYS.len()],
+        };
+        at += 1;
+    }
+    all
+}
 
 /// Reads device and stream of the GPU activities of one trace.
 #[derive(Clone, Debug)]

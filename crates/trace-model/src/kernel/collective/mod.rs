@@ -210,6 +210,8 @@ pub struct CollectiveKind {
     pub split_in: Option<String>,
     /// Split of the output elements.
     pub split_out: Option<String>,
+    /// Rank that sends a message and rank that gets it, as far as they are stated.
+    pub ends: [Option<u32>; 2],
 }
 
 /// One collective. A trace has many collectives of few kinds, which they share: 24 bytes each. The
@@ -281,6 +283,25 @@ impl CollectiveKind {
             ranks: None,
             split_in: None,
             split_out: None,
+            ends: [None; 2],
+        }
+    }
+
+    /// Makes it the message between two ranks of which both sides are known.
+    pub fn set_message(&mut self) {
+        self.op = Some(CollectiveOp::SendRecv);
+        self.group_size = Some(2);
+    }
+
+    /// Returns the sender and the receiver of a message between two ranks that rank `own` recorded;
+    /// `None` if it is another kind of collective or one of them is unknown. A rank that sends is
+    /// the sender, so one stated end suffices.
+    pub fn pair(&self, own: u32) -> Option<(u32, u32)> {
+        let [from, to] = self.ends;
+        match self.op? {
+            CollectiveOp::Send => Some((from.unwrap_or(own), to?)),
+            CollectiveOp::Recv => Some((from?, to.unwrap_or(own))),
+            _ => None,
         }
     }
 

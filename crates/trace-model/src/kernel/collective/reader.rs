@@ -26,12 +26,13 @@ pub struct CollectiveReader {
     split_in: ArgColumn,
     split_out: ArgColumn,
     bytes: ArgColumn,
+    ends: [ArgColumn; 2],
     dims: ArgColumn,
     types: ArgColumn,
 }
 
 /// Keys, without prefix, that [`CollectiveReader`] reads.
-pub const COLLECTIVE_KEYS: [&str; 11] = [
+pub const COLLECTIVE_KEYS: [&str; 13] = [
     "Collective name",
     "In msg nelems",
     "Out msg nelems",
@@ -44,6 +45,8 @@ pub const COLLECTIVE_KEYS: [&str; 11] = [
     "Out split size",
     // Where the recorder states bytes instead of elements.
     "Message bytes",
+    "Src Rank",
+    "Dst Rank",
 ];
 
 /// Keys, without prefix, of the operator arguments from which [`CollectiveReader`] takes sizes that
@@ -65,6 +68,8 @@ impl CollectiveReader {
             split_in,
             split_out,
             bytes,
+            from,
+            to,
         ] = COLLECTIVE_KEYS.map(|k| trace.arg_column(k));
         let [dims, types] = SHAPE_KEYS.map(|k| trace.arg_column(k));
         Self {
@@ -79,6 +84,7 @@ impl CollectiveReader {
             split_in,
             split_out,
             bytes,
+            ends: [from, to],
             dims,
             types,
         }
@@ -109,6 +115,7 @@ impl CollectiveReader {
             split_in: text(&self.split_in),
             split_out: text(&self.split_out),
             bytes: count(&self.bytes),
+            ends: [0, 1].map(|i| self.ends[i].int(slice).and_then(|n| u32::try_from(n).ok())),
         };
         let seq = self.seq.int(slice);
         let kind = known.stated(stated);
@@ -415,6 +422,7 @@ struct Stated<'t> {
     split_in: Option<Written<'t>>,
     split_out: Option<Written<'t>>,
     bytes: Option<u64>,
+    ends: [Option<u32>; 2],
 }
 
 impl Stated<'_> {
@@ -437,6 +445,7 @@ impl Stated<'_> {
             ranks: self.ranks.map(Written::text),
             split_in: self.split_in.map(Written::text),
             split_out: self.split_out.map(Written::text),
+            ends: self.ends,
         }
     }
 }
