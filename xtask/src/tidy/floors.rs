@@ -35,7 +35,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("memtrace-labeller", &["byte-source"]),
     ("rank-align", &["trace-model"]),
     // floor 2
-    ("rca-cycles", &["stats", "trace-model"]),
+    ("rca-cycles", &["critical-path", "stats", "trace-model"]),
     (
         "memtrace-analyser",
         &[
@@ -60,7 +60,10 @@ const FLOORS: &[(&str, &[&str])] = &[
         "gpu-time",
         &["trace-model", "rank-align", "report", "stats"],
     ),
-    ("critical-path", &["gpu-time", "report", "trace-model"]),
+    (
+        "critical-path",
+        &["gpu-time", "report", "stats", "trace-model"],
+    ),
     (
         "perf-compare",
         &["byte-source", "report", "stats", "trace-model"],
