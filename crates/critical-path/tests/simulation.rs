@@ -344,3 +344,17 @@ fn predictions_of_random_engines_are_what_simulating_again_gives() {
         }
     }
 }
+
+#[test]
+fn work_that_runs_beside_the_host_is_said_to_gain_little() {
+    // The host never waits; kernels take most of the time from one end to the next.
+    let step = vec![
+        Does::Graph(vec![("rms_norm_kernel", 600_000)]),
+        Does::Host("scheduler.py(1): schedule", 997_000),
+    ];
+    let (graph, _) = graph(&World::of(vec![step; 12]), &AS_IS);
+    let analysis = analyse(&graph, &Options::default()).unwrap();
+    assert_eq!(analysis.window.verdict, "gpu-bound");
+    let first = sentences(&analysis).remove(0);
+    assert!(first.contains("yet without GPU work only"), "{first}");
+}
