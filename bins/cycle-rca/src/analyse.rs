@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use byte_source::output::AtomicFile;
 use cli::{Outcome, Output, Stage, VerbosityArgs};
+use critical_path::{Group, StepRow};
 use rca_cycles::anatomy::Folding;
-use rca_cycles::{Analysis, compat, engine};
+use rca_cycles::{Analysis, StepPaths, compat, engine};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
 use serde_json::{Value, json};
 use serving_logs::Serving;
@@ -57,7 +58,7 @@ pub(crate) fn compat_options(cut: &CutArgs) -> compat::Options {
 }
 
 /// The columns of the table of cycles.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 14] = [
     "job",
     "cycle",
     "start_ns",
@@ -70,6 +71,8 @@ const COLUMNS: [&str; 12] = [
     "decode_requests",
     "prefill_kv_tokens",
     "decode_kv_tokens",
+    "step_begin_ns",
+    "step_end_ns",
 ];
 
 /// Empty list of cycles.
@@ -147,6 +150,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let of_ranks = ranks::keys();
     let several = list.len() > 1 && !args.cut.compat;
     let mut keys: Vec<&str> = rca_cycles::ARG_KEYS.to_vec();
+    keys.extend(critical_path::ARG_KEYS);
     if several {
         keys.extend(of_ranks.iter().map(String::as_str));
     }
@@ -376,18 +380,20 @@ fn ours(
         Err(failure) => return Ok(Err(failure.to_string())),
     };
     machine::note_rank(&read.name, trace, args.verbosity);
-    text::job(&mut done.text, name, &analysis)?;
+    let paths = StepPaths::new(trace, &analysis);
+    text::job(&mut done.text, name, &analysis, &paths)?;
     if several {
         done.member = ranks::Member::new(&read.name, trace, &analysis);
     }
     // A cycle takes two kilobytes and more, and there may be a hundred thousand cycles.
     match args.format.format() {
-        ResultFormat::Json => document::job(trace, &analysis, &mut done.json)?,
-        ResultFormat::Csv => done.cycles = rows(name, &analysis),
+        ResultFormat::Json => document::job(trace, (&analysis, &paths), &mut done.json)?,
+        ResultFormat::Csv => done.cycles = rows(name, &analysis, &paths),
         ResultFormat::Text | ResultFormat::Parquet => {}
     }
     if args.perfetto.is_some() {
-        done.tracks = Some(tracks::job(name, &analysis).with_blame(trace, &analysis));
+        let job = tracks::job(name, &analysis).with_steps(&analysis, &paths);
+        done.tracks = Some(job.with_blame(trace, &analysis));
     }
     let wants_rows = args.format.format() == ResultFormat::Parquet;
     if folder.is_some() || wants_rows {
@@ -417,13 +423,17 @@ fn ours(
     Ok(Ok(()))
 }
 
-fn rows(name: &str, analysis: &Analysis) -> Vec<Vec<String>> {
+fn rows(name: &str, analysis: &Analysis, paths: &StepPaths) -> Vec<Vec<String>> {
     let each = analysis.cycles.iter().enumerate();
     each.map(|(i, c)| {
         let of = |f: &dyn Fn(&rca_cycles::Workload) -> Option<u64>| {
             let known = c.workload.as_ref().and_then(f);
             known.map_or_else(String::new, |n| n.to_string())
         };
+        let step = paths.of_cycle(i);
+        let at =
+            |f: &dyn Fn(&StepRow) -> i64| step.map_or_else(String::new, |row| f(row).to_string());
+        let bound = step.and_then(|row| row.groups.largest());
         vec![
             name.to_owned(),
             // Numbered from 1, as in tables, batch and period.
@@ -432,12 +442,14 @@ fn rows(name: &str, analysis: &Analysis) -> Vec<Vec<String>> {
             c.end_ns.to_string(),
             c.phase.name().to_owned(),
             c.partial.is_some().to_string(),
-            c.bound().map_or("", rca_cycles::Bound::name).to_owned(),
+            bound.map_or("", Group::name).to_owned(),
             of(&|w| Some(w.prefill_requests.into())),
             of(&|w| Some(w.prefill_tokens.into())),
             of(&|w| Some(w.decode_requests.into())),
             of(&|w| w.prefill_kv_tokens),
             of(&|w| w.decode_kv_tokens),
+            at(&|row| row.begin_ns),
+            at(&|row| row.end_ns),
         ]
     })
     .collect()

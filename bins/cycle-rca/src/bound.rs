@@ -1,6 +1,7 @@
 //! Describes the limit of the steps of a phase: a sentence with its numbers and one advice.
 
-use rca_cycles::{Analysis, Bottleneck, Limit, Phase, Stalls, Verdict, bottlenecks};
+use critical_path::Group;
+use rca_cycles::{Analysis, Bottleneck, Limit, Phase, Stalls, StepPaths, bottlenecks};
 use report::human;
 use serde_json::{Value, json};
 
@@ -15,34 +16,6 @@ fn count(n: f64) -> String {
     human::count(n.round() as i64)
 }
 
-/// Returns the phrase for what takes a share of the step.
-fn taken_by(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Gpu | Verdict::Balanced => "the GPU works",
-        Verdict::Communication => "the GPU only communicates",
-        Verdict::Host | Verdict::Launch | Verdict::NoGpuActivity => {
-            "the GPU is idle while the host runs code"
-        }
-        Verdict::Waiting => "the host waits while no GPU activity is recorded",
-        _ => "nothing is recorded, on neither host nor GPU",
-    }
-}
-
-fn verdict_words(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Gpu => "GPU-bound",
-        Verdict::Communication => "communication-bound",
-        Verdict::Host => "host-bound",
-        Verdict::Launch => "host-bound (launch-bound)",
-        Verdict::Balanced => "bound by host and GPU alike (balanced)",
-        Verdict::Waiting => "waits for work that was not recorded",
-        Verdict::NoGpuActivity => {
-            "no GPU activity was recorded, so what limits the step cannot be said"
-        }
-        _ => "what limits the step cannot be said",
-    }
-}
-
 fn phase_words(phase: Phase) -> &'static str {
     match phase {
         Phase::Unknown => "steps",
@@ -55,30 +28,15 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
     let step = time(b.step_ns[0]);
     let mut lines = Vec::new();
     let phase = phase_words(b.phase);
-    if b.verdict == Verdict::NoGpuActivity {
+    if b.verdict.is_none() {
         lines.push(format!(
-            "{phase}: {}: {step} per step",
-            verdict_words(b.verdict)
+            "{phase}: no GPU activity was recorded, so what limits the step cannot be said: {step} per step"
         ));
         lines
             .push("Record GPU activity (CUPTI, roctracer) together with the host code.".to_owned());
         return lines;
     }
-    let is_largest = b.second.is_none_or(|s| s.1 <= b.share);
-    let largest = if b.share < 0.5 && is_largest {
-        " (the largest part)"
-    } else {
-        ""
-    };
-    let mut answer = format!(
-        "{phase}: {}: {} {} of the step{largest}, {step} per step",
-        verdict_words(b.verdict),
-        taken_by(b.verdict),
-        percent(b.share)
-    );
-    if let Some((second, share)) = b.second.filter(|s| s.1 >= 0.1) {
-        answer.push_str(&format!("; {} {}", taken_by(second), percent(share)));
-    }
+    let mut answer = format!("{phase}: {}; {step} per step", b.answer);
     if let Some(s) = &b.stalls {
         answer.push_str("; ");
         answer.push_str(&stalls(analysis, b, s));
@@ -132,13 +90,7 @@ fn who_waits(b: &Bottleneck) -> Option<String> {
         percent(b.host_wait)
     );
     let mut answer = match b.limit? {
-        Limit::Turns => format!(
-            "Host and GPU take turns, so both add to the step, {} most: {times}.",
-            match b.verdict {
-                Verdict::Host | Verdict::Launch => "the host",
-                _ => "the GPU",
-            }
-        ),
+        Limit::Turns => format!("Host and GPU take turns, so both add to the step: {times}."),
         Limit::Balanced => {
             format!("Neither waits for the other, so a shorter step needs both shorter: {times}.")
         }
@@ -186,55 +138,58 @@ fn stalls(analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
 fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
     let short = kernel_names(analysis);
     let called = |i: usize| name(shown_name(&short, &analysis.functions[i]), 60);
-    match b.verdict {
-        Verdict::Gpu | Verdict::Balanced => {
+    let words = match b.verdict? {
+        Group::Gpu => {
             let (kernel, share) = b.kernel?;
             let class = b.classes.first()?;
-            Some(format!(
+            return Some(format!(
                 "Begin with {}, {} of the GPU time; its kernel with most time is {}: {}.",
                 class.0,
                 percent(class.1),
                 called(kernel),
                 percent(share)
-            ))
+            ));
         }
-        Verdict::Communication => Some(
-            "Compare the ranks (trace-info comm): a late rank makes others wait; else overlap or shrink collectives."
-                .to_owned(),
-        ),
         #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
-        Verdict::Launch => {
+        Group::Launch => {
             let each = human::duration(b.step_ns[0] as f64 / b.launch_calls.max(1.0));
             let kernel = human::duration(b.gpu_ns as f64 / b.gpu_operations.max(1.0));
             let advice = match b.graph_launches {
                 n if n >= 0.5 => "Bring more of the step into graphs",
                 _ => "Run the step with CUDA or HIP graphs",
             };
-            Some(format!(
+            return Some(format!(
                 "{advice}: the host launches once in {each}, an operation takes {kernel} of GPU time."
-            ))
+            ));
         }
-        Verdict::Host => {
+        Group::Host => {
             let (function, ns) = b.function?;
-            Some(format!(
+            return Some(format!(
                 "Begin with {}: {} of own time per step.",
                 called(function),
                 time(ns)
-            ))
+            ));
         }
-        Verdict::Waiting => {
-            Some("Begin the recording earlier, or record all streams and processes of the GPU.".to_owned())
+        Group::Comm => {
+            "Compare the ranks (trace-info comm): a late rank makes others wait; else overlap or shrink collectives."
         }
-        _ => Some(
+        Group::Sync => {
+            "See which calls wait for the GPU (trace-info critical-path), and whether the step needs their result at once."
+        }
+        Group::Wait => {
+            "The engine waits for requests or a lock: faster code or kernels do not shorten these steps."
+        }
+        Group::Input => "Load data ahead of the step, and copy it from pinned memory.",
+        Group::Unknown => {
             "Record Python functions (with_stack) of the process that schedules, to see the time between steps."
-                .to_owned(),
-        ),
-    }
+        }
+    };
+    Some(words.to_owned())
 }
 
 /// Returns the same as JSON.
-pub(crate) fn document(analysis: &Analysis) -> Vec<Value> {
-    let each = bottlenecks(analysis).into_iter();
+pub(crate) fn document(analysis: &Analysis, paths: &StepPaths) -> Vec<Value> {
+    let each = bottlenecks(analysis, paths).into_iter();
     each.map(|b| {
         let classes: Vec<Value> = b
             .classes
@@ -244,7 +199,10 @@ pub(crate) fn document(analysis: &Analysis) -> Vec<Value> {
         json!({
             "phase": b.phase.name(),
             "steps": b.steps,
-            "bound": b.verdict.name(),
+            "bound": b.verdict.map_or("no_gpu_activity", Group::name),
+            "gpu_limit": b.gpu_limit.map(critical_path::Limit::name),
+            "budget_ns": b.budget,
+            "model_error_pct": paths.error().map(|error| error.model_error_pct),
             "limit": b.limit.map(Limit::name),
             "gpu_waits_pct": b.device_free * 100.0,
             "host_waits_pct": b.host_wait * 100.0,

@@ -1,11 +1,12 @@
 //! Results as JSON.
 
+use critical_path::{Group, StepRow};
 use perf_compare::document::{CycleTime, Statement};
 use rca_cycles::compare::{Comparison, Culprit};
-use rca_cycles::{Analysis, Cycle, Function, Interference, health};
+use rca_cycles::{Analysis, Cycle, Function, Interference, StepPaths, health};
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use trace_model::{SliceId, Trace};
 
 use report::SchemaVersion;
@@ -102,19 +103,29 @@ fn member(analysis: &Analysis, process: u32) -> Value {
     json!({"host": m.host, "pid": m.pid})
 }
 
-fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
-    let path: Map<String, Value> = c
-        .critical_path
-        .time_ns
-        .iter()
-        .map(|(bound, ns)| (format!("{}_ns", bound.name()), json!(ns)))
-        .collect();
-    let longest: Vec<Value> = c
-        .critical_path
-        .longest
-        .iter()
-        .map(|&(id, ns)| json!({"event": slice(trace, id), "on_path_ns": ns}))
-        .collect();
+/// Returns the step of a cycle.
+fn step(row: &StepRow) -> Value {
+    json!({
+        "begin_ns": row.begin_ns,
+        "end_ns": row.end_ns,
+        "duration_ns": row.duration_ns,
+        "flags": row.flags,
+        "verdict": row.verdict,
+        "limit": row.limit,
+        "share_pct": row.share_pct,
+        "groups": row.groups,
+        "classes": row.classes,
+        "model_ns": row.model_ns,
+    })
+}
+
+fn cycle(
+    trace: &Trace,
+    (analysis, paths): (&Analysis, &StepPaths),
+    index: usize,
+    c: &Cycle,
+) -> Value {
+    let of_step = paths.of_cycle(index);
     json!({
         "index": index,
         "start_ns": c.start_ns,
@@ -124,7 +135,8 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
         "host_active_ns": c.host_active_ns,
         "gpu_ns": c.gpu_ns,
         "queued_ns": c.queued_ns,
-        "bound": c.bound().map(rca_cycles::Bound::name),
+        "bound": of_step.and_then(|row| row.groups.largest()).map(Group::name),
+        "step": of_step.map(step),
         "phase": c.phase.name(),
         "phase_confidence": c.confidence,
         "partial": c.partial.is_some(),
@@ -143,11 +155,6 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
             "synchronisation_ns": c.gaps.synchronisation_ns,
             "exposed_host_ns": c.gaps.exposed_host_ns,
             "idle_ns": c.gaps.idle_ns,
-        },
-        "critical_path": {
-            "bound": c.critical_path.bound().map(rca_cycles::Bound::name),
-            "time_ns": path,
-            "longest": longest,
         },
         "launches": {
             "count": c.launches.count,
@@ -216,7 +223,7 @@ pub(crate) fn blame(analysis: &Analysis) -> Vec<&Function> {
 /// Adds the members of one job other than its name.
 pub(crate) fn job(
     trace: &Trace,
-    analysis: &Analysis,
+    (analysis, paths): (&Analysis, &StepPaths),
     members: &mut Members,
 ) -> serde_json::Result<()> {
     members.insert("engine", &analysis.engine)?;
@@ -224,10 +231,10 @@ pub(crate) fn job(
     members.insert("anchor", &analysis.anchor)?;
     members.insert("process", &member(analysis, analysis.reference))?;
     members.insert("period_ns", &analysis.period_ns())?;
-    members.insert("bottlenecks", &crate::bound::document(analysis))?;
+    members.insert("bottlenecks", &crate::bound::document(analysis, paths))?;
     let cycles = || {
         let cycles = analysis.cycles.iter().enumerate();
-        cycles.map(|(i, c)| cycle(trace, analysis, i, c))
+        cycles.map(|(i, c)| cycle(trace, (analysis, paths), i, c))
     };
     members.insert("cycles", &Each(cycles))?;
     let functions = || {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use critical_path::Group;
 use rca_cycles::health::ailments;
-use rca_cycles::{Analysis, Bottleneck, Function, Phase, Verdict, bottlenecks};
+use rca_cycles::{Analysis, Bottleneck, Function, StepPaths, bottlenecks};
 use report::human;
 use report::text::wrapped;
 use trace_model::kernel::display_names;
@@ -22,7 +23,12 @@ fn share(part: i64, whole: i64) -> String {
     human::percent(part as f64 / (whole.max(1)) as f64 * 100.0)
 }
 
-pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Result<()> {
+pub(crate) fn job(
+    out: &mut dyn Write,
+    job: &str,
+    analysis: &Analysis,
+    paths: &StepPaths,
+) -> io::Result<()> {
     let partial = analysis
         .cycles
         .iter()
@@ -51,7 +57,7 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
             name(&analysis.anchor, room.min(60))
         },
     )?;
-    for b in bottlenecks(analysis) {
+    for b in bottlenecks(analysis, paths) {
         phase(out, analysis, &b)?;
     }
     unwell(out, analysis)?;
@@ -96,34 +102,17 @@ fn phase(out: &mut dyn Write, analysis: &Analysis, b: &Bottleneck) -> io::Result
         1 => writeln!(out, "    1 step of {p50}")?,
         n => writeln!(out, "    {n} {steps}: p50 {p50}, p95 {p95}, p99 {p99}")?,
     }
-    let whole = |c: &&rca_cycles::Cycle| {
-        c.phase == b.phase && (c.partial.is_none() || only_partial(analysis, b.phase))
-    };
-    let list: Vec<_> = analysis.cycles.iter().filter(whole).collect();
-    let total: i64 = list.iter().map(|c| c.length_ns()).sum();
-    let sum = |f: &dyn Fn(&rca_cycles::Gaps) -> i64| list.iter().map(|c| f(&c.gaps)).sum::<i64>();
-    if b.verdict == Verdict::NoGpuActivity {
+    if b.verdict.is_none() {
         return Ok(());
     }
-    for (what, ns) in [
-        ("GPU busy", sum(&|g| g.gpu_busy_ns)),
-        (
-            "exposed communication",
-            sum(&|g| g.exposed_communication_ns),
-        ),
-        ("host waits, GPU idle", sum(&|g| g.synchronisation_ns)),
-        ("exposed host code", sum(&|g| g.exposed_host_ns)),
-        ("nothing recorded", sum(&|g| g.idle_ns)),
-    ] {
-        writeln!(out, "    {what:<22} {:>7}", share(ns, total))?;
+    let total = b.budget.total();
+    for group in Group::ALL {
+        match b.budget.of(group) {
+            0 => {}
+            ns => writeln!(out, "    {:<22} {:>7}", group.words(), share(ns, total))?,
+        }
     }
     Ok(())
-}
-
-/// Returns `true` if no step of the phase is recorded completely.
-fn only_partial(analysis: &Analysis, phase: Phase) -> bool {
-    let mut of = analysis.cycles.iter().filter(|c| c.phase == phase);
-    of.all(|c| c.partial.is_some())
 }
 
 /// Writes kernels by their share of the GPU time, and host functions by own time, separately: a

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use cli::Output;
 use perfetto_reader::write::write_trace;
-use rca_cycles::Analysis;
 use rca_cycles::compare::Comparison;
+use rca_cycles::{Analysis, StepPaths};
 use trace_model::{
     ArgsRef, FinishOptions, Pid, Process, SliceData, Trace, TraceBuilder, Track, TrackKind,
 };
@@ -44,15 +44,6 @@ pub(crate) fn job(name: &str, analysis: &Analysis) -> Job {
             .map(|&(start, end)| ("exposed communication".to_owned(), start, end))
             .collect(),
     ));
-    let bound = analysis
-        .cycles
-        .iter()
-        .filter_map(|c| {
-            let bound = c.bound()?;
-            Some((format!("{} bound", bound.name()), c.start_ns, c.end_ns))
-        })
-        .collect();
-    tracks.push(("bound".to_owned(), bound));
     for i in analysis.interference.iter().take(10) {
         let f = &analysis.functions[i.function];
         let spans = i.cycles.iter().filter_map(|&c| {
@@ -82,6 +73,14 @@ fn phases(analysis: &Analysis) -> Vec<Span> {
 }
 
 impl Job {
+    /// Adds the steps of the cycles with what bounds each.
+    pub(crate) fn with_steps(mut self, analysis: &Analysis, paths: &StepPaths) -> Self {
+        let steps = (0..analysis.cycles.len()).filter_map(|at| paths.of_cycle(at));
+        let spans = steps.map(|step| (step.verdict.to_owned(), step.begin_ns, step.end_ns));
+        self.tracks.push(("bound".to_owned(), spans.collect()));
+        self
+    }
+
     /// Adds the most costly functions of the trace: the longest event of each.
     pub(crate) fn with_blame(mut self, trace: &Trace, analysis: &Analysis) -> Self {
         for (i, f) in blame(analysis).into_iter().take(10).enumerate() {

@@ -12,8 +12,10 @@ use crate::graph::Graph;
 use crate::replay::{Mode, Replay, Window};
 use crate::rows::{
     Analysis, LimitRow, Opportunity, PathRow, Place, Prediction, RecordingRow, ReplayError,
-    SegmentRow, StepPrediction, StepRow, WindowRow,
+    SegmentRow, StepPrediction, StepRow, Steps, Straggler, WindowRow,
 };
+use crate::steps::Step;
+use crate::straggler;
 use crate::summary::{Summary, percent};
 
 /// Options of [`analyse`].
@@ -73,11 +75,8 @@ impl Chosen {
 /// Returns an [`Error`] if the graph has no steps, or none with the requested number.
 pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
     let mut chosen = choose(graph, options)?;
-    let model = graph.model(chosen.window);
-    let identity = graph.replay(&Change::of("", Vec::new()), chosen.window);
-    let model_ends = graph.new_ends(&model, &chosen.steps);
-    let model_ns = new_window(&chosen, &model_ends);
-    chosen.model_error_pct = percent(model_ns - chosen.duration(), chosen.duration());
+    let (replay, model_ends) = model(graph, &chosen);
+    chosen.model_error_pct = replay.model_error_pct;
     let mut steps = Vec::with_capacity(chosen.steps.len());
     let mut rows: Vec<PathRow> = Vec::new();
     let mut by_name: BTreeMap<(Class, String), i64> = BTreeMap::new();
@@ -90,19 +89,21 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
         let rank = graph.parts[recording].rank;
         let first = rows.len();
         #[expect(clippy::iter_over_hash_type, reason = "rows are sorted behind")]
-        for (&(class, part, name, own), &(path_ns, count)) in &names {
+        for (&(class, part, name, own), sum) in &names {
             let name = own.unwrap_or_else(|| graph.parts[part].text(name));
             if recording == last_rank {
-                *by_name.entry((class, name.to_owned())).or_default() += path_ns;
+                *by_name.entry((class, name.to_owned())).or_default() += sum.path_ns;
             }
             rows.push(PathRow {
                 rank,
                 step: step.number,
                 class,
                 group: class.group(),
+                on_rank: graph.parts[part].rank,
                 name: name.to_owned(),
-                path_ns,
-                count,
+                path_ns: sum.path_ns,
+                count: sum.count,
+                longest_ns: sum.longest_ns,
             });
         }
         if let Some(rows) = rows.get_mut(first..) {
@@ -114,36 +115,7 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
         if recording == last_rank {
             whole.add(&summary);
         }
-        steps.push(StepRow {
-            rank,
-            step: step.number,
-            name: step.name.clone(),
-            host_begin_ns: step.host_ns.0,
-            host_end_ns: step.host_ns.1,
-            device_begin_ns: step.device_ns.map(|device| device.0),
-            device_end_ns: step.device_ns.map(|device| device.1),
-            begin_ns: step.begin_ns,
-            end_ns: step.end_ns,
-            duration_ns: step.duration_ns(),
-            flags: step.flags.clone(),
-            verdict: summary.verdict(),
-            limit: summary.limit(),
-            share_pct: summary.share_pct(),
-            groups: summary.groups,
-            classes: summary
-                .classes
-                .iter()
-                .map(|(class, ns)| (class.name(), *ns))
-                .collect(),
-            other_ranks_ns: summary.other_ranks_ns,
-            unexplained_ns: summary
-                .classes
-                .get(&Class::Unexplained)
-                .copied()
-                .unwrap_or(0),
-            guessed_ns: summary.guessed_ns,
-            model_ns: model.1 - model.0,
-        });
+        steps.push(step_row(rank, step, &summary, *model));
     }
     let segments = match options.segments {
         true => segments(graph, &chosen),
@@ -154,21 +126,19 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
         edges: edges(graph),
         contradicted: graph.contradicted,
         collectives: graph.joined,
-        replay: ReplayError {
-            identity_error_ns: identity_error(graph, &chosen, &identity),
-            model_ns,
-            model_error_pct: chosen.model_error_pct,
-        },
+        replay,
         window: WindowRow {
             begin_ns: chosen.window.begin_ns,
             end_ns: chosen.window.end_ns,
             duration_ns: chosen.duration(),
             verdict: whole.verdict(),
+            is_unsure: replay.is_large(),
             limit: whole.limit(),
             groups: whole.groups,
         },
         period_ns: period(&steps),
         steps,
+        straggler: straggler(graph, &chosen),
         path: rows,
         segments,
         ops: match options.ops {
@@ -183,6 +153,90 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
         limits: limits(graph, &chosen, &whole),
         opportunities: opportunities(graph, &chosen, by_name, options.opportunities),
     })
+}
+
+fn straggler(graph: &Graph, chosen: &Chosen) -> Option<Straggler> {
+    let rank = straggler::candidate(graph, chosen.window)?;
+    let action = Action::Rank { rank, factor: None };
+    let change = Change::of(format!("rank:{rank}=median"), vec![action]);
+    let prediction = predict(graph, chosen, &change);
+    straggler::straggler(graph, rank, &prediction, chosen.window)
+}
+
+/// Returns the steps alone, without changes, limits and names.
+///
+/// Cost: one pass over the path, and two replays.
+///
+/// # Errors
+///
+/// Returns an [`Error`] if the graph has no steps.
+pub fn step_rows(graph: &Graph) -> Result<Steps, Error> {
+    let chosen = choose(graph, &Options::default())?;
+    let (replay, ends) = model(graph, &chosen);
+    let mut names = FxHashMap::default();
+    let each = chosen.steps.iter().zip(ends);
+    let steps = each.map(|(&(recording, at), model)| {
+        let step = &graph.steps[recording][at];
+        let summary = graph.summary_by_name(recording, step, &mut names);
+        step_row(graph.parts[recording].rank, step, &summary, model)
+    });
+    Ok(Steps {
+        steps: steps.collect(),
+        replay,
+    })
+}
+
+/// Returns the error of the model, and begin and end of each step with typical latencies alone.
+fn model(graph: &Graph, chosen: &Chosen) -> (ReplayError, Vec<(i64, i64)>) {
+    let ends = graph.new_ends(&graph.model(chosen.window), &chosen.steps);
+    let identity = graph.replay(&Change::of("", Vec::new()), chosen.window);
+    let model_ns = new_window(chosen, &ends);
+    let each = chosen.steps.iter().zip(&ends);
+    let errors = each.filter_map(|((recording, at), (begin, end))| {
+        let recorded = graph.steps[*recording][*at].duration_ns();
+        (recorded > 0).then(|| percent(end - begin - recorded, recorded).abs())
+    });
+    let mut errors: Vec<f64> = errors.collect();
+    errors.sort_by(f64::total_cmp);
+    let quantile = |q| stats::quantile_at(errors.len(), q, |at| errors[at]).unwrap_or(0.0);
+    let error = ReplayError {
+        identity_error_ns: identity_error(graph, chosen, &identity),
+        model_ns,
+        model_error_pct: percent(model_ns - chosen.duration(), chosen.duration()),
+        step_error_median_pct: quantile(0.5),
+        step_error_p95_pct: quantile(0.95),
+    };
+    (error, ends)
+}
+
+fn step_row(rank: u32, step: &Step, summary: &Summary, model: (i64, i64)) -> StepRow {
+    let classes = summary.classes.iter();
+    StepRow {
+        rank,
+        step: step.number,
+        name: step.name.clone(),
+        host_begin_ns: step.host_ns.0,
+        host_end_ns: step.host_ns.1,
+        device_begin_ns: step.device_ns.map(|device| device.0),
+        device_end_ns: step.device_ns.map(|device| device.1),
+        begin_ns: step.begin_ns,
+        end_ns: step.end_ns,
+        duration_ns: step.duration_ns(),
+        flags: step.flags.clone(),
+        verdict: summary.verdict(),
+        limit: summary.limit(),
+        share_pct: summary.share_pct(),
+        groups: summary.groups,
+        classes: classes.map(|(class, ns)| (class.name(), *ns)).collect(),
+        other_ranks_ns: summary.other_ranks_ns,
+        unexplained_ns: summary
+            .classes
+            .get(&Class::Unexplained)
+            .copied()
+            .unwrap_or(0),
+        guessed_ns: summary.guessed_ns,
+        model_ns: model.1 - model.0,
+    }
 }
 
 fn choose(graph: &Graph, options: &Options) -> Result<Chosen, Error> {

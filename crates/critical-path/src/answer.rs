@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_time::Note;
 use report::human;
+use trace_model::kernel::display_names;
 use trace_model::step_name::step_group;
 
-use crate::{Analysis, Group, Limit, StepRow};
+use crate::{Analysis, Group, Groups, Limit, ReplayError, StepRow, Straggler};
 
 /// Minimum share of a second group that the sentence names, in percent.
 const ALSO: f64 = 5.0;
@@ -53,7 +54,7 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
         let text = format!(
             "typical latencies alone miss the recorded time by {}: {} uncertain by as much",
             human::percent(analysis.replay.model_error_pct.abs()),
-            match is_unsure(analysis) {
+            match analysis.replay.is_large() {
                 true => "verdict and gains are",
                 false => "gains are",
             }
@@ -67,8 +68,11 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
     notes
 }
 
-fn is_unsure(analysis: &Analysis) -> bool {
-    analysis.replay.model_error_pct.abs() > UNSURE
+impl ReplayError {
+    /// Returns `true` if the model misses the recorded time by so much that a verdict is not sure.
+    pub fn is_large(&self) -> bool {
+        self.model_error_pct.abs() > UNSURE || self.step_error_median_pct > UNSURE
+    }
 }
 
 /// Steps of one phase.
@@ -98,11 +102,11 @@ fn phases(analysis: &Analysis) -> Vec<Phase<'_>> {
 /// what bounds them, and which other groups have a notable share.
 #[must_use]
 pub fn sentences(analysis: &Analysis) -> Vec<String> {
-    let is_unsure = is_unsure(analysis);
     let phases = phases(analysis);
     phases
         .iter()
-        .map(|phase| sentence(phase, is_unsure))
+        .enumerate()
+        .map(|(at, phase)| sentence(analysis, phase, at == 0))
         .collect()
 }
 
@@ -139,7 +143,7 @@ fn outside(analysis: &Analysis) -> Option<String> {
     Some(format!("{} {text}", shown(ns)))
 }
 
-fn sentence(phase: &Phase<'_>, is_unsure: bool) -> String {
+fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
     let time = shown(median(&phase.steps));
     let ranks: BTreeSet<u32> = phase.steps.iter().map(|step| step.rank).collect();
     // The steps of one number on all ranks are one step of the job.
@@ -161,31 +165,89 @@ fn sentence(phase: &Phase<'_>, is_unsure: bool) -> String {
             format!("{n} {name} steps{of_ranks}, median {time}")
         }
     };
-    let total: i64 = phase.steps.iter().map(|step| step.groups.total()).sum();
+    let bound = bound_by(&phase.steps, &analysis.replay);
+    let most = mostly(analysis, phase).map_or_else(String::new, |text| format!("; {text}"));
+    let rank = analysis.straggler.as_ref().filter(|_| is_first);
+    let rank = rank.map_or_else(String::new, held_up);
+    format!("{subject}: {bound}{most}{rank}.")
+}
+
+/// Returns what takes most of the time of the largest group, where that is not GPU work: a function, or one single call.
+fn mostly(analysis: &Analysis, phase: &Phase<'_>) -> Option<String> {
+    let mut groups = Groups::default();
+    for step in &phase.steps {
+        groups.add_all(&step.groups);
+    }
+    let group = groups.largest()?;
+    if matches!(group, Group::Gpu | Group::Comm | Group::Unknown) {
+        return None;
+    }
+    let half = groups.of(group) / 2;
+    let steps: BTreeSet<(u32, u32)> = phase.steps.iter().map(|s| (s.rank, s.step)).collect();
+    let rows = analysis.path.iter();
+    let rows = rows.filter(|row| row.group == group && steps.contains(&(row.rank, row.step)));
+    let mut by_name: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    for row in rows.filter(|row| !row.name.is_empty()) {
+        let sum = by_name.entry(&row.name).or_default();
+        *sum = (sum.0 + row.path_ns, sum.1.max(row.longest_ns));
+    }
+    let (name, (ns, longest)) = by_name
+        .into_iter()
+        .max_by_key(|(name, sum)| (sum.0, std::cmp::Reverse(*name)))?;
+    if longest > half {
+        return Some(format!("{} of it in one {name}", shown(longest)));
+    }
+    // Calls that launch are what that group consists of.
+    let is_telling = ns > half && group != Group::Launch;
+    is_telling.then(|| format!("most of it in {name}"))
+}
+
+fn held_up(late: &Straggler) -> String {
+    let gain = format!(
+        "{} ({})",
+        human::percent(late.gain_pct),
+        shown(late.gain_ns)
+    );
+    let what = match late.name.as_str() {
+        "" => "untraced host code".to_owned(),
+        name => display_names([name])
+            .remove(name)
+            .unwrap_or_else(|| name.to_owned()),
+    };
+    format!(
+        "; rank {} holds up the others: as fast as the median rank, the window is {gain} shorter; {what} takes {} longer on it",
+        late.rank,
+        shown(late.longer_ns)
+    )
+}
+
+/// Returns what bounds steps, as text: the verdict with its share of their time, and other groups with a notable share.
+#[must_use]
+pub fn bound_by(steps: &[&StepRow], replay: &ReplayError) -> String {
+    let total: i64 = steps.iter().map(|step| step.groups.total()).sum();
     let mut groups: Vec<(Group, i64)> = Group::ALL
         .into_iter()
-        .map(|group| {
-            (
-                group,
-                phase.steps.iter().map(|step| step.groups.of(group)).sum(),
-            )
-        })
+        .map(|group| (group, steps.iter().map(|step| step.groups.of(group)).sum()))
         .collect();
     groups.sort_by_key(|(group, ns)| (std::cmp::Reverse(*ns), *group));
     let Some((largest, most)) = groups.first().copied().filter(|first| first.1 > 0) else {
-        return format!("{subject}: no time on the path is known.");
+        return "no time on the path is known".to_owned();
     };
     let limit = match largest {
-        Group::Gpu => common_limit(&phase.steps),
+        Group::Gpu => {
+            common_limit(steps).map_or_else(String::new, |limit| format!(" ({})", limit.name()))
+        }
         _ => String::new(),
     };
     let pct = share(most, total);
     let verdict = match largest {
         Group::Unknown => {
-            let what = if numbers.len() == 1 { "it" } else { "them" };
+            let first = steps.first().map(|step| step.step);
+            let is_one = steps.iter().all(|step| Some(step.step) == first);
+            let what = if is_one { "it" } else { "them" };
             format!("what bounds {what} is unknown for {}", human::percent(pct))
         }
-        group if is_unsure => {
+        group if replay.is_large() => {
             let pct = human::percent(pct);
             format!(
                 "perhaps {}{limit} {pct} (the model misses the recorded time)",
@@ -205,15 +267,27 @@ fn sentence(phase: &Phase<'_>, is_unsure: bool) -> String {
     let rest: Vec<String> = rest
         .map(|(group, ns)| format!("{} {}", group.name(), human::percent(share(*ns, total))))
         .collect();
+    let queue: i64 = steps
+        .iter()
+        .filter_map(|step| step.classes.get("queue"))
+        .sum();
+    let gaps = match largest {
+        Group::Gpu if share(queue, total) >= ALSO => {
+            let queue = human::percent(share(queue, total));
+            format!(" ({queue} of the time in gaps between queued work)")
+        }
+        _ => String::new(),
+    };
     let rest = match rest.is_empty() {
         true => String::new(),
         false => format!("; {}", rest.join(", ")),
     };
-    format!("{subject}: {verdict}{several}{rest}.")
+    format!("{verdict}{several}{gaps}{rest}")
 }
 
 /// Returns the limit with the most time over the steps.
-fn common_limit(steps: &[&StepRow]) -> String {
+#[must_use]
+pub fn common_limit(steps: &[&StepRow]) -> Option<Limit> {
     let mut times: BTreeMap<Limit, i64> = BTreeMap::new();
     for step in steps {
         if let Some(limit) = step.limit {
@@ -221,10 +295,7 @@ fn common_limit(steps: &[&StepRow]) -> String {
         }
     }
     let most = times.into_iter().max_by_key(|entry| entry.1);
-    match most {
-        Some((limit, _)) => format!(" ({})", limit.name()),
-        None => String::new(),
-    }
+    most.map(|(limit, _)| limit)
 }
 
 /// Returns label and text of each line below the answer: the largest gains, the model error, how
@@ -246,8 +317,12 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         .take(3)
         .map(|row| {
             format!(
-                "without {} {} less ({})",
-                group_words(row.group),
+                "without {}{} {} less ({})",
+                row.group.words(),
+                match row.group {
+                    Group::Host => " (also between launches)",
+                    _ => "",
+                },
                 human::percent(row.gain_pct),
                 shown(row.gain_ns)
             )
@@ -260,7 +335,8 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
     line(
         "model",
         format!(
-            "typical latencies alone give {} ({}{}); replay without a change is off by {} ns",
+            "typical latencies alone give {} ({}{}); a step is off by {} (median), {} (95th percentile); replay without \
+             a change is off by {} ns",
             shown(replay.model_ns),
             if replay.model_error_pct > 0.0 {
                 "+"
@@ -268,6 +344,8 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
                 ""
             },
             human::percent(replay.model_error_pct),
+            human::percent(replay.step_error_median_pct),
+            human::percent(replay.step_error_p95_pct),
             replay.identity_error_ns
         ),
     );
@@ -308,17 +386,4 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         line("guessed", text);
     }
     lines
-}
-
-fn group_words(group: Group) -> &'static str {
-    match group {
-        Group::Gpu => "GPU work",
-        Group::Comm => "communication",
-        Group::Launch => "launches",
-        Group::Host => "host code (also between launches)",
-        Group::Sync => "synchronisation",
-        Group::Wait => "waiting for requests",
-        Group::Input => "input",
-        Group::Unknown => "unexplained time",
-    }
 }

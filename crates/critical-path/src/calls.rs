@@ -336,7 +336,8 @@ pub(crate) fn slices_of<'t>(index: &TraceIndex<'t>, thread: ThreadId) -> Cow<'t,
         all.to_mut().extend_from_slice(trace.slices_on(track));
     }
     if let Cow::Owned(all) = &mut all {
-        all.sort_unstable();
+        // The slices of each track ascend: the stable sort merges such runs, the other one would start over.
+        all.sort();
     }
     all
 }

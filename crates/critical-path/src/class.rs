@@ -173,6 +173,20 @@ impl Group {
         }
     }
 
+    /// Returns the name as a text uses it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Gpu => "GPU work",
+            Self::Comm => "communication",
+            Self::Launch => "launches",
+            Self::Host => "host code",
+            Self::Sync => "synchronisation",
+            Self::Wait => "waiting for requests",
+            Self::Input => "input",
+            Self::Unknown => "unexplained time",
+        }
+    }
+
     /// Returns the verdict for a path on which this group is the largest.
     pub fn verdict(self) -> &'static str {
         match self {

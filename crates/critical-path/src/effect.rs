@@ -42,7 +42,7 @@ pub(crate) struct Effects<'c> {
     fusions: Vec<Fusion>,
     /// Factor by part.
     ranks: Vec<f64>,
-    /// By part: factor of each step, as its recorded end and the factor, ascending.
+    /// By part: factor of each stretch of time, as its recorded end and the factor, ascending.
     medians: Vec<Vec<(i64, f64)>>,
     group: Option<Group>,
     /// `true` if the change affects at most one group.

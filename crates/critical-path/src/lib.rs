@@ -53,12 +53,13 @@ mod rows;
 mod simulated;
 mod slack;
 mod steps;
+mod straggler;
 mod summary;
 pub mod tables;
 mod waits;
 
-pub use analysis::{Error, Options, analyse};
-pub use answer::{doubts, lines, sentences};
+pub use analysis::{Error, Options, analyse, step_rows};
+pub use answer::{bound_by, common_limit, doubts, lines, sentences};
 pub use change::{Change, ChangeError, Target};
 pub use class::{Class, EdgeKind, Evidence, Group, Lag, Limit};
 pub use exported::path_trace;
@@ -70,7 +71,7 @@ pub use path::{Groups, Segment};
 pub use replay::{Replay, Window};
 pub use rows::{
     Analysis, LimitRow, Opportunity, PathRow, Place, Prediction, RecordingRow, ReplayError,
-    SegmentRow, StepPrediction, StepRow, WindowRow,
+    SegmentRow, StepPrediction, StepRow, Steps, Straggler, WindowRow,
 };
 pub use slack::Op;
 pub use steps::{Flag, Mark, Step};

@@ -56,7 +56,8 @@ impl Groups {
         self.0[group as usize] += ns;
     }
 
-    pub(crate) fn add_all(&mut self, other: &Self) {
+    /// Adds the time of other groups.
+    pub fn add_all(&mut self, other: &Self) {
         for (own, more) in self.0.iter_mut().zip(other.0) {
             *own += more;
         }

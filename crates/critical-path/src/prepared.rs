@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use trace_model::kernel::NamePattern;
 
 use crate::change::Selector;
-use crate::class::{Class, EdgeKind};
-use crate::graph::Graph;
+use crate::class::Class;
+use crate::graph::{Graph, NodeOf};
+use crate::names::{NONE, place};
 use crate::replay::Window;
 use crate::steps::Step;
 
@@ -80,53 +81,101 @@ pub(crate) fn submits_later(part: &crate::part::Part) -> Vec<bool> {
     out
 }
 
-/// Returns for each step of a rank, as its recorded end and a factor, what makes it as fast as the median rank in that step:
-/// the ratio of the times that they spend neither waiting for other ranks nor in transfer.
+/// Returns what makes a rank as fast as the median one, as stretches of its time: the recorded end of each and a factor.
 ///
-/// A rank that is late in some steps only loses what these take too long; one factor for all steps would shorten steps that
-/// were in time as well, and leave a part of the late ones.
-#[expect(clippy::cast_precision_loss, reason = "a ratio of times")]
+/// Between two collectives a rank is late by what it needs longer for its own work than the median rank; so each stretch has a
+/// factor of its own. One factor for a step would shorten stretches that were in time as well, which no other rank waits for,
+/// and leave a part of the late ones.
 pub(crate) fn to_median(graph: &Graph, part: usize, window: Window) -> Vec<(i64, f64)> {
-    let own: Vec<BTreeMap<u32, i64>> = (0..graph.parts.len())
-        .map(|at| own_times(graph, at, window))
-        .collect();
-    let steps = graph.steps(part).iter().map(|step| {
-        let mut all: Vec<i64> = own
-            .iter()
-            .filter_map(|own| own.get(&step.number).copied())
-            .collect();
-        all.sort_unstable();
-        let median = all.get((all.len().max(1) - 1) / 2);
-        let of_rank = own.get(part).and_then(|own| own.get(&step.number));
-        let factor = match (median, of_rank) {
-            (Some(median), Some(of_rank)) if *of_rank > 0 => *median as f64 / *of_rank as f64,
+    let all = meetings(graph, window);
+    let Some(of_rank) = all.get(part).filter(|list| !list.is_empty()) else {
+        return Vec::new();
+    };
+    // By collective: own time of each rank before it.
+    let mut own: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    for meeting in all.iter().flatten() {
+        own.entry(meeting.joint).or_default().push(meeting.own);
+    }
+    for list in own.values_mut() {
+        list.sort_unstable();
+    }
+    let factor = |meeting: &Meeting| {
+        let list = own.get(&meeting.joint).map_or(&[][..], Vec::as_slice);
+        let median = list.get((list.len().max(1) - 1) / 2);
+        match median {
+            Some(median) if meeting.own > 0 && list.len() > 1 => ratio(*median, meeting.own),
             _ => 1.0,
-        };
-        (step.end_ns, factor)
-    });
-    steps.collect()
+        }
+    };
+    let mut out = Vec::with_capacity(2 * of_rank.len());
+    for meeting in of_rank {
+        out.push((meeting.begin, factor(meeting)));
+        out.push((meeting.end, 1.0));
+    }
+    out
 }
 
-/// Returns by number of the step the time in it that a rank spends neither waiting for other ranks nor in transfer.
-fn own_times(graph: &Graph, at: usize, window: Window) -> BTreeMap<u32, i64> {
-    let steps = graph.steps(at);
-    let mut own: Vec<i64> = steps.iter().map(|step| step.duration_ns()).collect();
-    let ops = &graph.parts[at].ops;
-    for op in 0..ops.len() {
-        let end = graph.start_node(at, op) + 1;
-        if !graph.edges(end).any(|edge| edge.kind == EdgeKind::Transfer) {
-            continue;
-        }
-        // A collective may reach from one step into the next.
-        let first = steps.partition_point(|step| step.end_ns <= ops.start[op]);
-        for (step, own) in steps.iter().zip(&mut own).skip(first) {
-            if step.begin_ns >= ops.end[op] {
-                break;
+#[expect(clippy::cast_precision_loss, reason = "a ratio of times")]
+fn ratio(part: i64, whole: i64) -> f64 {
+    part as f64 / whole as f64
+}
+
+/// A collective on one rank.
+struct Meeting {
+    /// Node of its joint arrival; [`NONE`] for the end of the window, where all ranks meet.
+    joint: u32,
+    begin: i64,
+    end: i64,
+    /// Time since the collectives before it.
+    own: i64,
+}
+
+/// Returns by part the shared collectives in a window, in order of time.
+fn meetings(graph: &Graph, window: Window) -> Vec<Vec<Meeting>> {
+    let mut all: Vec<Vec<Meeting>> = (0..graph.parts.len()).map(|_| Vec::new()).collect();
+    let first = graph.offsets.get(graph.parts.len()).copied().unwrap_or(0);
+    for joint in first..place(graph.time.len()) {
+        for edge in graph.edges(joint) {
+            let begin = graph.time[edge.from as usize];
+            if begin <= window.begin_ns || begin > window.end_ns {
+                continue;
             }
-            *own -= ops.end[op].min(step.end_ns) - ops.start[op].max(step.begin_ns);
+            if let (part, NodeOf::Start(op)) = graph.node(edge.from) {
+                let end = graph.parts[part].ops.end[op];
+                let own = 0;
+                all[part].push(Meeting {
+                    joint,
+                    begin,
+                    end,
+                    own,
+                });
+            }
         }
     }
-    let inside = |step: &Step| step.begin_ns >= window.begin_ns && step.end_ns <= window.end_ns;
-    let each = steps.iter().zip(own).filter(|(step, _)| inside(step));
-    each.map(|(step, own)| (step.number, own.max(0))).collect()
+    for (part, list) in all.iter_mut().enumerate() {
+        list.sort_by_key(|meeting| (meeting.begin, meeting.joint));
+        let steps = graph.steps(part).iter();
+        let inside =
+            |step: &&Step| step.begin_ns >= window.begin_ns && step.end_ns <= window.end_ns;
+        let steps: Vec<&Step> = steps.filter(inside).collect();
+        let begin = steps.iter().map(|step| step.begin_ns).min();
+        let mut since = begin.unwrap_or(window.begin_ns);
+        // Collectives may overlap: each entry ends at or after the one before.
+        for meeting in list.iter_mut() {
+            meeting.own = (meeting.begin - since).max(0);
+            meeting.begin = meeting.begin.max(since);
+            meeting.end = meeting.end.max(meeting.begin);
+            since = meeting.end;
+        }
+        let end = steps.iter().map(|step| step.end_ns).max().unwrap_or(since);
+        if !list.is_empty() {
+            list.push(Meeting {
+                joint: NONE,
+                begin: i64::MAX,
+                end: i64::MAX,
+                own: (end - since).max(0),
+            });
+        }
+    }
+    all
 }

@@ -47,6 +47,21 @@ pub struct ReplayError {
     pub model_ns: i64,
     /// Difference of `model_ns` from the recorded time in percent.
     pub model_error_pct: f64,
+    /// Median over the steps of the size of the difference between recorded and modelled step time, in percent of the
+    /// recorded one.
+    pub step_error_median_pct: f64,
+    /// 95th percentile of it.
+    pub step_error_p95_pct: f64,
+}
+
+/// The steps alone: their times, paths by group and verdicts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Steps {
+    /// The error of the model.
+    pub replay: ReplayError,
+    /// Steps by rank and number.
+    pub steps: Vec<StepRow>,
 }
 
 /// The window of all steps.
@@ -61,6 +76,8 @@ pub struct WindowRow {
     pub duration_ns: i64,
     /// Verdict of the largest group.
     pub verdict: &'static str,
+    /// `true` if the model misses the recording by so much that the verdict is not sure.
+    pub is_unsure: bool,
     /// The resource that limits the kernels of a gpu-bound window.
     pub limit: Option<Limit>,
     /// Time on the path by group; adds up to the time of the steps of the rank that ends last.
@@ -125,12 +142,16 @@ pub struct PathRow {
     pub class: Class,
     /// The group of the class.
     pub group: Group,
-    /// Number of stretches.
+    /// Rank on which the time was spent.
+    pub on_rank: u32,
+    /// Name of the kernel, call or function.
     pub name: String,
     /// Time on the path.
     pub path_ns: i64,
-    /// Stretches.
+    /// Number of stretches.
     pub count: u64,
+    /// Time of the longest one.
+    pub longest_ns: i64,
 }
 
 /// A segment of a step's path.
@@ -182,6 +203,24 @@ pub struct Prediction {
     pub assumes: Vec<&'static str>,
     /// Predictions by step.
     pub steps: Vec<StepPrediction>,
+}
+
+/// The rank that holds up the others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Straggler {
+    /// Its rank.
+    pub rank: u32,
+    /// Predicted gain of the window with this rank as fast as the median one.
+    pub gain_ns: i64,
+    /// Predicted gain in percent of the window.
+    pub gain_pct: f64,
+    /// Class of what it needs longest for, compared with the median rank.
+    pub class: Class,
+    /// Name of the kernel, call or function.
+    pub name: String,
+    /// How much longer that takes than on the median rank.
+    pub longer_ns: i64,
 }
 
 /// Prediction for the window without the time of a group.
@@ -252,6 +291,8 @@ pub struct Analysis {
     pub what_if: Vec<Prediction>,
     /// Limits by group.
     pub limits: Vec<LimitRow>,
+    /// The rank that holds up the others, if one does.
+    pub straggler: Option<Straggler>,
     /// Opportunities, largest gain first.
     pub opportunities: Vec<Opportunity>,
 }

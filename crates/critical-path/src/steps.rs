@@ -129,6 +129,9 @@ impl Assigned {
             let call = ops.call[op];
             if call != NONE {
                 out.of_op[op] = out.at(calls.begin[call as usize]);
+            } else if calls.len() == 0 {
+                // Without any call the marks can only be those of the device.
+                out.of_op[op] = out.at(ops.start[op]);
             }
         }
         // Unlinked work between two operations of one step on a stream belongs to that step.

@@ -12,6 +12,14 @@ use crate::steps::Step;
 /// Class, recording, index of the name, name of this crate.
 pub(crate) type NameKey = (Class, usize, u32, Option<&'static str>);
 
+/// Stretches of one class and name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stretches {
+    pub(crate) path_ns: i64,
+    pub(crate) count: u64,
+    pub(crate) longest_ns: i64,
+}
+
 /// Time on the path of one or several steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -71,7 +79,7 @@ impl Graph {
         &self,
         recording: usize,
         step: &Step,
-        names: &mut FxHashMap<NameKey, (i64, u64)>,
+        names: &mut FxHashMap<NameKey, Stretches>,
     ) -> Summary {
         let mut summary = Summary::default();
         names.clear();
@@ -80,8 +88,9 @@ impl Graph {
                 let ns = stretch.end - stretch.begin;
                 let key = (stretch.class, stretch.part, stretch.name, stretch.own_name);
                 let slot = names.entry(key).or_default();
-                slot.0 += ns;
-                slot.1 += 1;
+                slot.path_ns += ns;
+                slot.count += 1;
+                slot.longest_ns = slot.longest_ns.max(ns);
                 if stretch.part != recording {
                     summary.other_ranks_ns += ns;
                 }
@@ -95,9 +104,9 @@ impl Graph {
             clippy::iter_over_hash_type,
             reason = "sums do not depend on the order"
         )]
-        for ((class, ..), (ns, _)) in names.iter() {
-            summary.groups.add(class.group(), *ns);
-            *summary.classes.entry(*class).or_default() += ns;
+        for ((class, ..), sum) in names.iter() {
+            summary.groups.add(class.group(), sum.path_ns);
+            *summary.classes.entry(*class).or_default() += sum.path_ns;
         }
         summary
     }

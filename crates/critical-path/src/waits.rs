@@ -400,17 +400,19 @@ impl<'w> Waiting<'w> {
             .map(|(k, &c)| outstanding(k, calls.begin[c]))
             .collect();
         let most = depth.iter().copied().max().unwrap_or(0);
-        let mut took: Vec<i64> = launches
-            .iter()
-            .map(|&c| calls.end[c] - calls.begin[c])
+        let is_full = |depth: usize| depth >= FULL && depth * 10 >= most * 9;
+        // A host that is always ahead waits in most calls: only those with room ahead of them show what a call takes.
+        let with_room = launches.iter().zip(&depth);
+        let with_room = with_room.filter(|(_, depth)| !is_full(**depth));
+        let mut took: Vec<i64> = with_room
+            .map(|(&c, _)| calls.end[c] - calls.begin[c])
             .collect();
         took.sort_unstable();
         let usual = took.get(took.len() / 2).copied().unwrap_or(0);
         let long = usual.saturating_mul(4).max(LONG_WAIT_NS);
         for (&c, depth) in launches.iter().zip(depth) {
             let (begin, end) = (calls.begin[c], calls.end[c]);
-            let is_full = depth >= FULL && depth * 10 >= most * 9;
-            if !is_full
+            if !is_full(depth)
                 || end - begin < long
                 || calls.waited(c)
                 || calls.kind[c] != CallKind::Launch
@@ -426,6 +428,8 @@ impl<'w> Waiting<'w> {
                 continue;
             }
             calls.waited_until[c] = start;
+            // What it does itself takes as long as with room; the rest is waiting, which depends on that start.
+            calls.issue[c] = calls.issue[c].min(begin.saturating_add(usual));
             self.ties.push(Tie {
                 from: At::Start(op),
                 to: At::CallEnd(place(c)),

@@ -743,3 +743,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn without_calls_work_belongs_to_the_mark_in_which_it_starts() {
+    let graph = graph(&[
+        mark("ProfilerStep#1", 0.0, 100.0),
+        kernel("\"stream\":7,\"device\":0", 7, 10.0, 50.0),
+        mark("ProfilerStep#2", 100.0, 100.0),
+        kernel("\"stream\":7,\"device\":0", 7, 110.0, 50.0),
+        kernel("\"stream\":7,\"device\":0", 7, 161.0, 20.0),
+    ]);
+    check(&graph);
+    let steps: Vec<(i64, i64)> = graph
+        .steps(0)
+        .iter()
+        .map(|step| (step.begin_ns, step.end_ns))
+        .collect();
+    assert_eq!(steps, [(10_000, 60_000), (60_000, 181_000)]);
+}

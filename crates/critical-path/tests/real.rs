@@ -148,3 +148,74 @@ fn compare(expect: &Value, wrong: &mut Vec<String>) {
         close(row.group.name(), label, row.gain_pct, want);
     }
 }
+
+/// Maximum error of the model in percent of a step: median, 95th percentile.
+const MODEL: [f64; 2] = [1.0, 3.0];
+
+#[test]
+#[ignore = "needs INFERSCOPE_DATA"]
+fn typical_latencies_reproduce_the_steps_of_public_recordings() {
+    let mut traces: Vec<std::path::PathBuf> = ["peers/traces", "perfetto/traces"]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(test_data::root().join(folder)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().ends_with(".json.gz"))
+        // Captures of graphs are no steps.
+        .filter(|path| !path.to_string_lossy().contains("capture"))
+        .collect();
+    traces.sort();
+    // Some are in both folders.
+    let mut sizes = std::collections::BTreeSet::new();
+    traces.retain(|path| sizes.insert(std::fs::metadata(path).unwrap().len()));
+    let (mut all, mut lines) = (Vec::new(), Vec::new());
+    for path in &traces {
+        let mut graph = graph(std::slice::from_ref(path), false);
+        if analyse(&graph, &Options::default()).is_err() {
+            graph = self::graph(std::slice::from_ref(path), true);
+        }
+        let found = analyse(&graph, &Options::default()).unwrap();
+        let is_complete = found.recordings[0].calls > 0 && found.recordings[0].ops > 0;
+        if !is_complete {
+            continue;
+        }
+        let steps = found.steps.iter().filter(|step| step.duration_ns > 0);
+        let errors = steps.map(|step| {
+            let off = (step.model_ns - step.duration_ns) as f64;
+            100.0 * off.abs() / step.duration_ns as f64
+        });
+        let mut errors: Vec<f64> = errors.collect();
+        all.extend_from_slice(&errors);
+        errors.sort_by(f64::total_cmp);
+        let [median, high] = quantiles(&errors);
+        // The output has the same.
+        assert!((found.replay.step_error_median_pct - median).abs() < 1e-9);
+        assert!((found.replay.step_error_p95_pct - high).abs() < 1e-9);
+        let name = path.file_name().unwrap().to_string_lossy();
+        lines.push(format!(
+            "{name}: {} steps, {median:.3} %, {high:.3} %",
+            errors.len()
+        ));
+    }
+    all.sort_by(f64::total_cmp);
+    let found = quantiles(&all);
+    lines.push(format!(
+        "all: {} steps, {:.3} %, {:.3} %",
+        all.len(),
+        found[0],
+        found[1]
+    ));
+    let text = lines.join("\n");
+    println!("{text}");
+    assert!(lines.len() > 10, "{text}");
+    assert!(found[0] <= MODEL[0] && found[1] <= MODEL[1], "{text}");
+}
+
+/// Returns the median and the 95th percentile of ascending values.
+fn quantiles(sorted: &[f64]) -> [f64; 2] {
+    [0.5, 0.95].map(|q| {
+        let at = (sorted.len() - 1) as f64 * q;
+        let low = at.floor();
+        let (a, b) = (sorted[low as usize], sorted[at.ceil() as usize]);
+        a + (b - a) * (at - low)
+    })
+}

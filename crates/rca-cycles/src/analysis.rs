@@ -8,8 +8,7 @@ use crate::compat::DivideBy;
 use crate::cut::{self, Cuts, Partial};
 use crate::engine::{self, Engine};
 use crate::measure::{
-    self, CriticalPath, Function, Gaps, Launches, Skew, activity, critical_path, functions, gaps,
-    launches, skew,
+    self, Function, Gaps, Launches, Skew, activity, functions, gaps, launches, skew,
 };
 use crate::num::{median, nanos, span};
 use crate::outlier::{Interference, interference};
@@ -73,10 +72,10 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Cycle {
-    /// When its time begins, ns in the trace's clock: at the end of the step before.
+    /// When it begins, ns in the trace's clock: at the end of the cycle before.
     pub start_ns: i64,
-    /// When its time ends: where the next one starts on the host, or where its own work ends on the
-    /// device if that is later.
+    /// When it ends: where the next one starts on the host, or where its own work ends on the device if that is later. The
+    /// time of its *step* is that of [`StepPaths`](crate::StepPaths).
     pub end_ns: i64,
     /// Its part on the host, ns: from its start to that of the next one, or to its end before a pause.
     /// What is launched in there is its work.
@@ -105,8 +104,6 @@ pub struct Cycle {
     pub slack: Slack,
     /// How its work was launched.
     pub launches: Launches,
-    /// What waited for what.
-    pub critical_path: CriticalPath,
     /// Who came late to its collectives.
     pub skew: Option<Skew>,
     /// Time of the device by process: work launched in this cycle, ns. Only processes with any, in their order.
@@ -114,7 +111,7 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// Its time, ns.
+    /// How long it is, ns.
     pub fn length_ns(&self) -> i64 {
         self.end_ns - self.start_ns
     }
@@ -323,9 +320,7 @@ fn cycles(
     let verdicts = phases(timeline, cuts, engine);
     let work = measure::work_by_cycle(timeline, cuts);
     let free = measure::stream_free(timeline);
-    let syncs = doing.sync.as_slice();
     let exposed = doing.communication.subtract(&doing.compute);
-    let by_end = step_time::by_end(timeline, process);
     let flow = Flow::new(timeline, process);
     let times = match of_host {
         true => step_time::step_times(timeline, cuts, (process, &doing), &work),
@@ -371,12 +366,6 @@ fn cycles(
                     .as_ref()
                     .map_or_else(Slack::default, |f| f.between(times[i].start, times[i].end)),
                 launches: launches(timeline, &own, &free, (w.start, w.end)),
-                critical_path: critical_path(
-                    timeline,
-                    &by_end,
-                    syncs,
-                    (times[i].start, times[i].end),
-                ),
                 skew: skew(timeline, &work[i]),
                 device_ns: device_ns.into_iter().collect(),
             }

@@ -2,58 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use critical_path::{Group, Groups, StepRow, common_limit};
 use trace_model::kernel::KernelClass;
 
 use crate::analysis::{Analysis, Cycle};
-use crate::measure::{Bound, Gaps};
 use crate::num::{median, nanos, quantile, real, span};
 use crate::outlier::{self, Interference};
+use crate::paths::StepPaths;
 use crate::phase::Phase;
 use crate::slack::{Limit, Slack};
 use crate::timeline::Kind;
-
-/// What limits the steps of a phase.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// Work on the GPU, which is never idle for want of launches, or more of the time than the host where they take turns.
-    Gpu,
-    /// As [`Verdict::Gpu`], by communication that nothing else hides.
-    Communication,
-    /// Code on the host, which does not wait for the GPU, or takes more of the time where they take turns.
-    Host,
-    /// As [`Verdict::Host`], by many small launches.
-    Launch,
-    /// Host and GPU work all the time, and neither waits for the other.
-    Balanced,
-    /// The host waits while the GPU is idle as far as it was recorded.
-    Waiting,
-    /// Neither host code nor GPU activity was recorded most of the time.
-    Unrecorded,
-    /// The recording has no GPU activity.
-    NoGpuActivity,
-}
-
-impl Verdict {
-    /// Stable machine name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gpu => "gpu",
-            Self::Communication => "communication",
-            Self::Host => "host",
-            Self::Launch => "launch",
-            Self::Balanced => "balanced",
-            Self::Waiting => "waiting",
-            Self::Unrecorded => "unrecorded",
-            Self::NoGpuActivity => "no_gpu_activity",
-        }
-    }
-}
-
-/// Launch calls per step from which on launching is what the host does.
-const MANY_LAUNCHES: f64 = 50.0;
-/// A pause between launches of this share of the step is a reason by itself.
-const ONE_PAUSE: f64 = 0.3;
 
 /// The steps of one phase and what limits them. Times are per step, medians over whole steps, ns.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,18 +21,24 @@ pub struct Bottleneck {
     pub phase: Phase,
     /// Whole steps; all of them if none is whole.
     pub steps: usize,
-    /// What limits them.
-    pub verdict: Verdict,
-    /// Which side bounds them by who waits for whom; none where that was not recorded.
+    /// What takes most of their path; none if the recording has no GPU activity.
+    pub verdict: Option<Group>,
+    /// The same as text, with shares.
+    pub answer: String,
+    /// The resource that limits the kernels of most of them, if the GPU bounds them.
+    pub gpu_limit: Option<critical_path::Limit>,
+    /// Their time by group of the path.
+    pub budget: Groups,
+    /// Which side waits for the other; none where that was not recorded.
     pub limit: Option<Limit>,
     /// The share of their time that the device waits for launches, 0 to 1.
     pub device_free: f64,
     /// The share of their time that the host waits for the device, 0 to 1.
     pub host_wait: f64,
-    /// The share of their time that this takes, 0 to 1.
+    /// The share of the path that the verdict takes, 0 to 1.
     pub share: f64,
     /// The largest other share, and of what.
-    pub second: Option<(Verdict, f64)>,
+    pub second: Option<(Group, f64)>,
     /// Time of a step at the 50 %, 95 % and 99 % quantile.
     pub step_ns: [i64; 3],
     /// How long the GPU worked for a step, overlaps counted once.
@@ -153,74 +117,15 @@ fn stalls(analysis: &Analysis, list: &[(usize, &Cycle)]) -> Option<Stalls> {
     })
 }
 
-/// The larger of the groups of a gap account first; the unrecorded rest is one.
-fn groups(g: &Gaps) -> [(Verdict, i64); 5] {
-    let mut list = [
-        (Verdict::Gpu, g.gpu_busy_ns),
-        (Verdict::Communication, g.exposed_communication_ns),
-        (Verdict::Host, g.exposed_host_ns),
-        (Verdict::Waiting, g.synchronisation_ns),
-        (Verdict::Unrecorded, g.idle_ns),
-    ];
-    list.sort_by_key(|x| std::cmp::Reverse(x.1));
-    list
-}
-
-/// A share of the time from which on what was not recorded hides what limits a step.
-const HIDDEN: f64 = 0.5;
-
-/// What the side that bounds the time does, of a gap account and of who waited for whom. Largest group of the account
-/// where that is not known.
-fn bounding(gaps: &Gaps, slack: &Slack) -> (Verdict, Option<Limit>) {
-    let (largest, ns) = groups(gaps)[0];
-    let total = span(gaps.total_ns().max(1));
-    let hidden = matches!(largest, Verdict::Waiting | Verdict::Unrecorded);
-    let Some(limit) = slack
-        .limit()
-        .filter(|_| !hidden || span(ns) < HIDDEN * total)
-    else {
-        return (largest, None);
-    };
-    let device = match gaps.exposed_communication_ns > gaps.gpu_busy_ns {
-        true => Verdict::Communication,
-        false => Verdict::Gpu,
-    };
-    let verdict = match limit {
-        Limit::Host => Verdict::Host,
-        Limit::Gpu => device,
-        Limit::Balanced => Verdict::Balanced,
-        Limit::Turns if slack.mostly_host() => Verdict::Host,
-        Limit::Turns => device,
-    };
-    (verdict, Some(limit))
-}
-
-impl Cycle {
-    /// What its time depends on: who waits for whom, else what takes most of it; none where that was not recorded.
-    pub fn bound(&self) -> Option<Bound> {
-        if self.gaps.total_ns() <= 0 {
-            return None;
-        }
-        match bounding(&self.gaps, &self.slack).0 {
-            Verdict::Balanced if self.slack.mostly_host() => Some(Bound::Host),
-            Verdict::Gpu | Verdict::Balanced => Some(Bound::Gpu),
-            Verdict::Communication => Some(Bound::Communication),
-            Verdict::Host | Verdict::Launch => Some(Bound::Host),
-            Verdict::Waiting => Some(Bound::Synchronisation),
-            Verdict::Unrecorded | Verdict::NoGpuActivity => None,
-        }
-    }
-}
-
 /// What limits the steps of each phase that occurs.
-pub fn bottlenecks(analysis: &Analysis) -> Vec<Bottleneck> {
+pub fn bottlenecks(analysis: &Analysis, paths: &StepPaths) -> Vec<Bottleneck> {
     [Phase::Prefill, Phase::Decode, Phase::Mixed, Phase::Unknown]
         .into_iter()
-        .filter_map(|phase| one(analysis, phase))
+        .filter_map(|phase| one(analysis, paths, phase))
         .collect()
 }
 
-fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
+fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottleneck> {
     let of = |c: &&(usize, &Cycle)| c.1.phase == phase;
     let all: Vec<(usize, &Cycle)> = analysis.cycles.iter().enumerate().collect();
     let mut list: Vec<(usize, &Cycle)> = all.iter().filter(of).copied().collect();
@@ -230,48 +135,44 @@ fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
     if list.is_empty() {
         return None;
     }
-    let (mut sum, mut slack) = (Gaps::default(), Slack::default());
+    let mut slack = Slack::default();
     for (_, c) in &list {
         slack.add(&c.slack);
-        sum.gpu_busy_ns += c.gaps.gpu_busy_ns;
-        sum.exposed_communication_ns += c.gaps.exposed_communication_ns;
-        sum.exposed_host_ns += c.gaps.exposed_host_ns;
-        sum.synchronisation_ns += c.gaps.synchronisation_ns;
-        sum.idle_ns += c.gaps.idle_ns;
     }
-    let total = span(sum.total_ns().max(1));
+    let steps: Vec<&StepRow> = list.iter().filter_map(|c| paths.of_cycle(c.0)).collect();
+    let mut budget = Groups::default();
+    for step in &steps {
+        budget.add_all(&step.groups);
+    }
+    let total = span(budget.total().max(1));
+    let mut order = Group::ALL;
+    order.sort_by_key(|group| std::cmp::Reverse(budget.of(*group)));
+    let [largest, second, ..] = order;
+    let verdict = budget.largest().unwrap_or(Group::Unknown);
     let middle = |f: &dyn Fn(&Cycle) -> f64| {
         let values: Vec<f64> = list.iter().map(|c| f(c.1)).collect();
         median(&values)
     };
-    let lengths: Vec<f64> = list.iter().map(|c| span(c.1.length_ns())).collect();
-    let (bounding, limit) = bounding(&sum, &slack);
-    let mut order = groups(&sum);
-    // Work of the device is what a balanced step shows first.
-    let shown = match bounding {
-        Verdict::Balanced => Verdict::Gpu,
-        other => other,
+    let lengths: Vec<f64> = match steps.is_empty() {
+        true => list.iter().map(|c| span(c.1.length_ns())).collect(),
+        false => steps.iter().map(|step| span(step.duration_ns)).collect(),
     };
-    order.sort_by_key(|group| group.0 != shown);
-    let [largest, second, ..] = order;
     let launch_calls = middle(&|c| real(c.launches.calls));
     let (classes, kernel, function) = costs(analysis, &list);
-    let steady = middle(&|c| span(c.launches.widest_gap_ns)) < ONE_PAUSE * median(&lengths);
     let no_gpu = analysis.functions.iter().all(|f| !f.kind.is_device());
-    let verdict = match bounding {
-        _ if no_gpu => Verdict::NoGpuActivity,
-        Verdict::Host if launch_calls >= MANY_LAUNCHES && steady => Verdict::Launch,
-        other => other,
-    };
+    let answer = paths.bound_by(&steps);
     Some(Bottleneck {
         phase,
         steps: list.len(),
-        verdict,
-        limit: limit.filter(|_| !no_gpu),
+        verdict: Some(verdict).filter(|_| !no_gpu),
+        answer: answer.unwrap_or_else(|| "what bounds it is unknown".to_owned()),
+        gpu_limit: common_limit(&steps).filter(|_| verdict == Group::Gpu),
+        budget,
+        limit: slack.limit().filter(|_| !no_gpu),
         device_free: slack.device_free(),
         host_wait: slack.host_wait(),
-        share: span(largest.1) / total,
-        second: (second.1 > 0).then(|| (second.0, span(second.1) / total)),
+        share: span(budget.of(largest)) / total,
+        second: (budget.of(second) > 0).then(|| (second, span(budget.of(second)) / total)),
         step_ns: [0.5, 0.95, 0.99].map(|q| nanos(quantile(&lengths, q))),
         gpu_ns: nanos(middle(&|c| span(c.gpu_ns))),
         host_ns: nanos(middle(&|c| span(c.host_active_ns))),

@@ -59,6 +59,7 @@ mod measure;
 mod num;
 mod origin;
 mod outlier;
+mod paths;
 pub mod period;
 mod phase;
 mod rows;
@@ -77,11 +78,12 @@ pub const ARG_KEYS: &[&str] =
     &trace_model::kernel::with_index_keys::<4, 14>(["hostname", "args", "bytes", "size"]);
 
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analyse, spans};
-pub use bottleneck::{Bottleneck, Stalls, Verdict, bottlenecks};
+pub use bottleneck::{Bottleneck, Stalls, bottlenecks};
 pub use cut::Partial;
-pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew, Wait};
+pub use measure::{Cell, Function, Gaps, Launches, Skew, Wait};
 pub use origin::{Origin, Origins};
 pub use outlier::Interference;
+pub use paths::StepPaths;
 pub use phase::{Phase, Workload, family, phase_in_name};
 pub use rows::{add_events, reports};
 pub use slack::{Limit, Slack, slack};

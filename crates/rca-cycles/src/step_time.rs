@@ -1,8 +1,8 @@
-//! The time of a step: the host's from start to start, and the device's where work outlasts that.
+//! The extent of a cycle: the host's from start to start, and the device's where work outlasts that.
 //!
-//! A host that runs ahead of its device does not bound the step. A step ends where the next one starts on
-//! the host, or where its own work ends on the device if that is later, and begins where the step before
-//! it ended: so the steps of a recording never overlap, and their times add up.
+//! A cycle ends where the next one starts on the host, or where its own work ends on the device if that is later, and begins
+//! where the cycle before it ended: so cycles never overlap, and what their code costs lies within them. The time of a *step*
+//! is another notion, which `critical-path` defines (see `paths`).
 
 use rustc_hash::FxHashMap;
 use trace_model::Timestamp;
@@ -16,7 +16,7 @@ use crate::timeline::{Kind, Timeline, Work};
 /// Waits that are shorter are noise of launching, ns.
 const LEAST_WAIT: i64 = 1_000_000;
 
-/// The time of one step, ns.
+/// The extent of one cycle, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StepTime {
     /// End of the step before, or start on the host, or end of earlier work that it was queued behind.

@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
 use byte_source::Source;
-use rca_cycles::{Analysis, Bound, Options, Verdict, analyse, bottlenecks};
+use critical_path::Group;
+use rca_cycles::{Analysis, Options, StepPaths, analyse, bottlenecks};
 
 /// An engine that marks its submission only, times in microseconds.
 #[derive(Clone, Copy)]
@@ -63,11 +64,13 @@ fn record(e: Engine) -> (String, Vec<i64>) {
     (format!("[{}]", events.join(",")), ends)
 }
 
-fn analysed(e: Engine) -> (Analysis, Vec<i64>) {
+fn analysed(e: Engine) -> (Analysis, StepPaths, Vec<i64>) {
     let (json, ends) = record(e);
     let source = Source::from_bytes("engine.json", json.into_bytes()).unwrap();
     let trace = perfetto_reader::read(source, &Default::default()).unwrap();
-    (analyse(&trace, &Options::default()).unwrap(), ends)
+    let analysis = analyse(&trace, &Options::default()).unwrap();
+    let paths = StepPaths::new(&trace, &analysis);
+    (analysis, paths, ends)
 }
 
 fn median(mut list: Vec<i64>) -> i64 {
@@ -75,9 +78,15 @@ fn median(mut list: Vec<i64>) -> i64 {
     list[list.len() / 2]
 }
 
-fn step_time(a: &Analysis) -> i64 {
+/// Median times of a cycle and of a step.
+fn times(a: &Analysis, paths: &StepPaths) -> [i64; 2] {
     let whole = a.cycles.iter().filter(|c| c.partial.is_none());
-    median(whole.map(rca_cycles::Cycle::length_ns).collect())
+    let cycles = whole.map(rca_cycles::Cycle::length_ns).collect();
+    let steps = (0..a.cycles.len()).filter_map(|at| paths.of_cycle(at));
+    [
+        median(cycles),
+        median(steps.map(|step| step.duration_ns).collect()),
+    ]
 }
 
 #[test]
@@ -98,18 +107,25 @@ fn a_step_takes_as_long_as_the_engine_needs_from_step_to_step() {
                 between,
                 ahead,
             };
-            let (a, ends) = analysed(e);
+            let (a, paths, ends) = analysed(e);
             assert_eq!(a.cycles.len(), 24);
             let truth = median(ends[4..].windows(2).map(|w| (w[1] - w[0]) * 1000).collect());
-            let found = step_time(&a);
+            let found = times(&a, &paths);
             let case = format!("{kernels} x {kernel} launched in {launch}, {between}, {ahead}");
-            assert!(
-                (found - truth).abs() * 100 <= truth,
-                "{found} for {truth}: {case}"
-            );
+            for found in found {
+                assert!(
+                    (found - truth).abs() * 100 <= truth,
+                    "{found} for {truth}: {case}"
+                );
+            }
+            // A step ends with its work, to the nanosecond.
+            for (at, end) in ends.iter().enumerate() {
+                let step = paths.of_cycle(at).unwrap();
+                assert_eq!(step.end_ns, end * 1000, "{case}");
+                assert_eq!(step.groups.total(), step.duration_ns, "{case}");
+            }
             for (i, c) in a.cycles.iter().enumerate() {
                 assert_eq!(c.gaps.total_ns(), c.length_ns(), "{case}");
-                assert_eq!(c.critical_path.time_ns.values().sum::<i64>(), c.length_ns());
                 assert!(c.host_active_ns <= c.host_ns.1 - c.host_ns.0, "{case}");
                 if let Some(next) = a.cycles.get(i + 1) {
                     assert_eq!(c.end_ns, next.start_ns, "{case}");
@@ -120,9 +136,11 @@ fn a_step_takes_as_long_as_the_engine_needs_from_step_to_step() {
                 between: between + 10_000,
                 ..e
             };
-            let (b, ends) = analysed(slower);
+            let (b, slower, ends) = analysed(slower);
             let want = median(ends[4..].windows(2).map(|w| (w[1] - w[0]) * 1000).collect());
-            assert!((step_time(&b) - want).abs() * 100 <= want, "{case}");
+            for found in times(&b, &slower) {
+                assert!((found - want).abs() * 100 <= want, "{case}");
+            }
         }
     }
 }
@@ -137,26 +155,29 @@ fn a_host_that_runs_ahead_does_not_bound_the_step() {
         between: 0,
         ahead: 1,
     };
-    let (a, _) = analysed(e);
+    let (a, paths, _) = analysed(e);
     let c = &a.cycles[0];
     assert_eq!(c.length_ns(), 156_005_000);
     assert_eq!(c.host_ns.1 - c.host_ns.0, 26_000_000);
     assert_eq!(c.gaps.gpu_busy_ns, 156_000_000);
-    assert_eq!(c.critical_path.bound(), Some(Bound::Gpu));
+    let step = paths.of_cycle(0).unwrap();
+    assert_eq!(step.duration_ns, 156_005_000);
+    assert_eq!(step.groups.of(Group::Gpu), 156_000_000);
 }
 
 #[test]
 fn what_limits_a_step_is_what_was_made_to() {
     // Kernels, their time, time from launch to launch, between the marks, steps ahead.
     for (shape, want) in [
-        ((20, 500, 10, 400, 1), Verdict::Gpu),
-        ((20, 500, 10, 400, 0), Verdict::Gpu),
-        ((200, 10, 100, 50, 0), Verdict::Launch),
-        ((200, 10, 100, 50, 2), Verdict::Launch),
-        ((4, 200, 20, 9_000, 1), Verdict::Unrecorded),
+        ((20, 500, 10, 400, 1), Group::Gpu),
+        ((20, 500, 10, 400, 0), Group::Gpu),
+        ((200, 10, 100, 50, 0), Group::Launch),
+        ((200, 10, 100, 50, 2), Group::Launch),
+        // The host does something between the marks that was not recorded.
+        ((4, 200, 20, 9_000, 1), Group::Host),
     ] {
         let (kernels, kernel, launch, between, ahead) = shape;
-        let (a, _) = analysed(Engine {
+        let (a, paths, _) = analysed(Engine {
             steps: 12,
             kernels,
             kernel,
@@ -164,9 +185,9 @@ fn what_limits_a_step_is_what_was_made_to() {
             between,
             ahead,
         });
-        let found = bottlenecks(&a);
+        let found = bottlenecks(&a, &paths);
         let found = &found[0];
-        assert_eq!(found.verdict, want, "{shape:?}: {found:#?}");
+        assert_eq!(found.verdict, Some(want), "{shape:?}: {found:#?}");
         let calls = f64::from(i32::try_from(kernels).unwrap());
         assert!((found.launch_calls - calls).abs() < 0.5, "{found:#?}");
         assert_eq!(found.gpu_ns, kernels * kernel * 1000, "{shape:?}");

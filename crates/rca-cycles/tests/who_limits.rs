@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
 use byte_source::Source;
-use rca_cycles::{Limit, Options, Verdict, analyse, bottlenecks, slack};
+use rca_cycles::{Limit, Options, StepPaths, analyse, bottlenecks, slack};
 
 /// A stream of numbers from 0 to 1.
 struct Random(u64);
@@ -212,7 +212,8 @@ fn the_side_whose_time_shortens_the_steps_is_named() {
         let (host, gpu) = (gain(0.9, 1.0), gain(1.0, 0.9));
         let source = Source::from_bytes("engine.json", json.into_bytes()).unwrap();
         let trace = perfetto_reader::read(source, &Default::default()).unwrap();
-        let found = &bottlenecks(&analyse(&trace, &Options::default()).unwrap())[0];
+        let analysis = analyse(&trace, &Options::default()).unwrap();
+        let found = &bottlenecks(&analysis, &StepPaths::new(&trace, &analysis))[0];
         let whole = slack(&trace, None).unwrap();
         let limit = found.limit.unwrap();
         let fits = |limit: Limit, mostly_host: bool| match limit {
@@ -229,7 +230,7 @@ fn the_side_whose_time_shortens_the_steps_is_named() {
             }
             _ => false,
         };
-        let mostly_host = found.verdict == Verdict::Host;
+        let mostly_host = whole.mostly_host();
         if !fits(limit, mostly_host) || !fits(whole.limit().unwrap(), whole.mostly_host()) {
             wrong.push(format!(
                 "{engine:?}: step {time:.0} us, host {host:.1} %, GPU {gpu:.1} %: {limit:?} {:?} (GPU free {:.3}, host waits {:.3}), trace {:?} {whole:?}",

@@ -40,7 +40,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("memtrace-labeller", &["byte-source"]),
     ("rank-align", &["trace-model"]),
     // floor 2
-    ("rca-cycles", &["stats", "trace-model"]),
+    ("rca-cycles", &["critical-path", "stats", "trace-model"]),
     (
         "memtrace-analyser",
         &[
@@ -65,7 +65,10 @@ const FLOORS: &[(&str, &[&str])] = &[
         "gpu-time",
         &["trace-model", "rank-align", "report", "stats"],
     ),
-    ("critical-path", &["gpu-time", "report", "trace-model"]),
+    (
+        "critical-path",
+        &["gpu-time", "report", "stats", "trace-model"],
+    ),
     (
         "perf-compare",
         &["byte-source", "report", "stats", "trace-model"],
