@@ -322,6 +322,27 @@ fn odd_characters_are_raw_or_escaped() {
 }
 
 #[test]
+fn kernels_of_another_class_do_not_sound_like_collectives() {
+    let folder = with_function(|t| {
+        t.slice((0, 7), (1000, 10), ("kernel", "reduce_segments"), json!({}))
+            .slice((0, 7), (1100, 10), ("kernel", "my_gather_1"), json!({}))
+            .slice(
+                (0, 7),
+                (1200, 10),
+                ("kernel", "acme_broadcast_x"),
+                json!({}),
+            );
+    });
+    let got = report(folder.path(), &["t.json", "--collectives"]);
+    assert_eq!(got["outcome"], "kernel-absent");
+    // Reductions of attention and gathers have a class; what the third is nobody knows.
+    assert_eq!(
+        got["related_kernels"],
+        json!([{ "count": 1, "name": "acme_broadcast_x" }])
+    );
+}
+
+#[test]
 fn a_slice_that_never_closed_ends_with_the_trace() {
     let folder = folder();
     let text = r#"{"traceEvents": [

@@ -405,6 +405,10 @@ fn unusable_inputs_are_named_with_a_remedy() {
     let cases = [
         (written(folder.path(), "empty.json", b""), "empty"),
         (
+            written(folder.path(), "blank.json", b" \n\t\n  "),
+            "the file is empty",
+        ),
+        (
             written(folder.path(), "p.png", b"\x89PNG\r\n\x1a\n0123456789"),
             "unknown format",
         ),
