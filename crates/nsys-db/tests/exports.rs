@@ -28,6 +28,8 @@ impl Made {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = Connection::open(folder.path().join("a.sqlite")).unwrap();
+        base.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
+            .unwrap();
         base.execute_batch("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT)")
             .unwrap();
         let mut made = Self {
