@@ -335,7 +335,7 @@ impl Loader<'_> {
         let is_overhead = category == "overhead";
         let mut overhead = Vec::new();
         self.export.scan(table, columns, |row, values| {
-            let [start, end, thread, name, text, overhead, class] = values;
+            let [start, end, thread, name, text, kind, class] = values;
             if class.as_int() == Some(BACKTRACE) {
                 return Ok(());
             }
@@ -353,7 +353,7 @@ impl Loader<'_> {
                 Some(name) => Some(name),
                 None => self.name(text)?,
             };
-            let name = match (name, overhead.as_int()) {
+            let name = match (name, kind.as_int()) {
                 (None, Some(kind)) => Some(self.builder.string(overhead_name(kind))),
                 (name, _) => name,
             };

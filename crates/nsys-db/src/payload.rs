@@ -162,7 +162,11 @@ impl Schemas {
             let rest = payload.get(at..)?;
             let name = format!("{prefix}{}", entry.name);
             let of = (schema.0, entry.kind);
-            let value = if let Some((size, names)) = self.enums.get(&of) {
+            // Numbers of types come before those of schemas, which producers may choose.
+            let value = if let Some(size) = size_of(entry.kind) {
+                rest.get(..size)?;
+                scalar(entry.kind, rest)?
+            } else if let Some((size, names)) = self.enums.get(&of) {
                 let kind = match size {
                     Some(1) => 12,
                     Some(2) => 14,
@@ -180,9 +184,6 @@ impl Schemas {
             } else if self.entries.contains_key(&of) {
                 self.fields(of, rest, &format!("{name}."), depth - 1, out)?;
                 continue;
-            } else if let Some(size) = size_of(entry.kind) {
-                rest.get(..size)?;
-                scalar(entry.kind, rest)?
             } else {
                 // Texts and handles point to memory that was not recorded.
                 continue;

@@ -28,6 +28,8 @@ impl Made {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = Connection::open(folder.path().join("a.sqlite")).unwrap();
+        base.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
+            .unwrap();
         base.execute_batch("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT)")
             .unwrap();
         let mut made = Self {
@@ -443,7 +445,7 @@ fn chains_are_between_ranges_and_the_call() {
          CREATE TABLE CUDA_CALLCHAINS (id INTEGER, symbol INTEGER, module INTEGER, unresolved INTEGER, originalIP INTEGER, stackDepth INTEGER)",
         global(10, 10)
     ));
-    for (depth, (symbol, module, unresolved)) in (0..).zip(&frames).rev() {
+    for (depth, (symbol, module, unresolved)) in frames.iter().enumerate().rev() {
         made.sql(&format!(
             "INSERT INTO CUDA_CALLCHAINS VALUES (0, {symbol}, {module}, {}, 64, {depth})",
             i64::from(*unresolved)

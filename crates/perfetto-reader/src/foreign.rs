@@ -36,8 +36,7 @@ const XML: Foreign = Foreign {
 };
 const NSYS: Foreign = Foreign {
     what: "a report of Nsight Systems",
-    remedy: "the format is closed, and its exports are not read: record with torch.profiler (the profilers of vLLM and SGLang use it) or \
-             rocprofv3; `nsys stats` summarises the report",
+    remedy: "the format is closed: export it with `nsys export --type sqlite --include-blobs true FILE` and give the .sqlite file",
 };
 const PERF: Foreign = Foreign {
     what: "a recording of perf",
