@@ -91,6 +91,9 @@ fn who_waits(b: &Bottleneck) -> Option<String> {
     );
     let mut answer = match b.limit? {
         Limit::Turns => format!("Host and GPU take turns, so both add to the step: {times}."),
+        Limit::Host if matches!(b.verdict, Some(Group::Gpu | Group::Comm)) => format!(
+            "The host never waits for the GPU, so faster kernels alone do not shorten these steps: {times}."
+        ),
         Limit::Balanced => {
             format!("Neither waits for the other, so a shorter step needs both shorter: {times}.")
         }
@@ -138,7 +141,12 @@ fn stalls(analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
 fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
     let short = kernel_names(analysis);
     let called = |i: usize| name(shown_name(&short, &analysis.functions[i]), 60);
-    let words = match b.verdict? {
+    // What runs beside a host that never waits gains nothing.
+    let verdict = match (b.verdict?, b.limit) {
+        (Group::Gpu | Group::Comm, Some(Limit::Host)) => Group::Host,
+        (verdict, _) => verdict,
+    };
+    let words = match verdict {
         Group::Gpu => {
             let (kernel, share) = b.kernel?;
             let class = b.classes.first()?;

@@ -144,7 +144,7 @@ pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
         return each.end(report);
     }
     let mut notes = order(&mut kept, report)?;
-    notes.extend(thin(&kept));
+    notes.extend(thin(args, &kept));
     let found_by = kept.first().map_or("whole", |kept| kept.steps);
     let graph = Stage::time("join", report.verbosity, || graph(kept));
     let mut options = Options::default();
@@ -249,8 +249,10 @@ fn find_marks(
         return (Vec::new(), "whole");
     }
     let found = marks(index, args.step_pattern.as_deref());
-    if !found.is_empty() || args.step_pattern.is_some() {
-        return (found, "annotation");
+    match (found.is_empty(), args.step_pattern.is_some()) {
+        (false, _) => return (found, "annotation"),
+        (true, true) => return (found, "whole"),
+        (true, false) => {}
     }
     let Ok((method, cycles)) = rca_cycles::spans(&input.trace, &rca_cycles::Options::default())
     else {
@@ -316,13 +318,19 @@ fn order(kept: &mut Vec<Kept>, report: &ReportArgs) -> anyhow::Result<Vec<Note>>
 }
 
 /// Returns notes on missing data, and what to record to get them.
-fn thin(kept: &[Kept]) -> Vec<Note> {
+fn thin(args: &CriticalPathArgs, kept: &[Kept]) -> Vec<Note> {
     let mut notes = Vec::new();
     if kept.iter().any(|kept| !kept.has_calls) {
         notes.push(Note::new(
             "no_host_events",
             "no runtime calls are recorded: the order on each stream is all that is known, launch and host time are part of \
              unknown; record CPU activity as well (ProfilerActivity.CPU, rocprofv3 --sys-trace)",
+        ));
+    }
+    if args.step_pattern.is_some() && kept.iter().all(|kept| kept.steps == "whole") {
+        notes.push(Note::new(
+            "no_such_steps",
+            "no annotation has a name like the pattern: the whole recording is one step",
         ));
     }
     let world = kept.iter().filter_map(|kept| kept.world_size).max();

@@ -31,6 +31,9 @@ pub(crate) fn share(part: i64, whole: i64) -> f64 {
 /// Minimum model error that makes the verdict itself doubtful, in percent.
 const UNSURE: f64 = 25.0;
 
+/// Minimum ratio of the share of a group to the gain without it from which the group counts as hidden by others.
+const HIDDEN: f64 = 4.0;
+
 /// Minimum time behind its end from which a recording is not called whole, in percent of its time.
 const NOTABLE: f64 = 1.0;
 
@@ -132,8 +135,14 @@ fn outside(analysis: &Analysis) -> Option<String> {
         last.insert(step.rank, step);
     }
     let whole = last.values().filter(|step| step.name == "whole");
-    if let Some(ns) = whole.map(|step| behind(step)).max() {
-        return (ns > 0).then(|| format!("{} of host time behind the last GPU work", shown(ns)));
+    if let Some(step) = whole.max_by_key(|step| behind(step)) {
+        let ns = behind(step);
+        let has_work = step.device_end_ns.is_some_and(|end| end > step.end_ns);
+        let what = match has_work {
+            true => "behind the last work of the main stream, with work on other streams",
+            false => "of host time behind the last GPU work",
+        };
+        return (ns > 0).then(|| format!("{} {what}", shown(ns)));
     }
     let work = last
         .values()
@@ -159,6 +168,12 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
         (1, "whole") => {
             format!("The recording{of_ranks} takes {time} to the last work of its main stream")
         }
+        // A phase that nothing tells has no name.
+        (1, "unknown") => format!("1 step{of_ranks} takes {time}"),
+        (n, "unknown") => {
+            let n = human::count(n as u64);
+            format!("{n} steps{of_ranks}, median {time}")
+        }
         (1, name) => format!("1 {name} step{of_ranks} takes {time}"),
         (n, name) => {
             let n = human::count(n as u64);
@@ -167,9 +182,36 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
     };
     let bound = bound_by(&phase.steps, &analysis.replay);
     let most = mostly(analysis, phase).map_or_else(String::new, |text| format!("; {text}"));
+    let most = match hidden(analysis, phase).filter(|_| is_first) {
+        Some(text) => format!("{most}; {text}"),
+        None => most,
+    };
     let rank = analysis.straggler.as_ref().filter(|_| is_first);
     let rank = rank.map_or_else(String::new, held_up);
     format!("{subject}: {bound}{most}{rank}.")
+}
+
+/// Returns that the window hardly shortens without the group with most time on the paths of steps. The path of a step begins
+/// where the work of the step before ended: what takes most of it may run beside what makes the next one late.
+fn hidden(analysis: &Analysis, phase: &Phase<'_>) -> Option<String> {
+    let mut groups = Groups::default();
+    for step in &phase.steps {
+        groups.add_all(&step.groups);
+    }
+    let group = groups.largest()?;
+    let row = analysis.limits.iter().find(|row| row.group == group)?;
+    let part = share(
+        analysis.window.groups.of(group),
+        analysis.window.groups.total(),
+    );
+    let is_hidden = analysis.steps.len() > 1 && row.gain_pct * HIDDEN < part;
+    is_hidden.then(|| {
+        format!(
+            "yet without {} only {} less, as other work runs meanwhile",
+            group.words(),
+            human::percent(row.gain_pct.max(0.0))
+        )
+    })
 }
 
 /// Returns what takes most of the time of the largest group, where that is not GPU work: a function, or one single call.
@@ -210,9 +252,10 @@ fn held_up(late: &Straggler) -> String {
     );
     let what = match late.name.as_str() {
         "" => "untraced host code".to_owned(),
-        name => display_names([name])
+        name if late.class.group() == Group::Gpu => display_names([name])
             .remove(name)
             .unwrap_or_else(|| name.to_owned()),
+        name => name.to_owned(),
     };
     format!(
         "; rank {} holds up the others: as fast as the median rank, the window is {gain} shorter; {what} takes {} longer on it",

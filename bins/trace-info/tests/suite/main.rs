@@ -24,6 +24,8 @@ mod host_waits;
 #[cfg(test)]
 mod inputs;
 #[cfg(test)]
+mod nsys;
+#[cfg(test)]
 mod roofline;
 #[cfg(test)]
 mod signal;

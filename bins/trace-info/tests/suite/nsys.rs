@@ -1,15 +1,11 @@
 //! Exports of Nsight Systems: every cell that an independent computation over the same database gives.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use support::{Csv, run};
+use crate::support::{Csv, run};
 
 /// An export with the folder of its expectations.
 struct Case {
