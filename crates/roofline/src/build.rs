@@ -629,7 +629,7 @@ impl<'t> Builder<'_, '_, 't> {
             return kinds.place(kind(collective_numbers(Some(&sizes), &context)));
         }
         let bytes = match event.kind {
-            WorkKind::Kernel => None,
+            WorkKind::Kernel | WorkKind::Graph => None,
             WorkKind::Memcpy | WorkKind::Memset => source.bytes.int(slice),
         };
         let make = || {
