@@ -26,9 +26,10 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
                    "first_rowid": issue.first_rowid, "found": issue.found, "only_value": issue.only_value})
         })
         .collect();
-    let bounds = set.time_bounds(&Filter::default())?;
+    let (everything, as_it_is) = (Filter::default(), SummaryOptions::default());
+    let bounds = set.time_bounds(&everything)?;
     let orphans = set.orphans()?;
-    let summary = Summary::collect(&set, &Filter::default(), &SummaryOptions::default())?;
+    let summary = Summary::collect(&set, &everything, &as_it_is)?;
     let unviewed: Vec<Value> = summary
         .lost
         .counts()

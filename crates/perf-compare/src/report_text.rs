@@ -58,7 +58,17 @@ pub(crate) fn label(name: &str) -> String {
     let short = display_names([plain].into_iter().filter(|_| !is_host));
     let shown = short.get(plain).filter(|short| short.len() >= 4);
     let text = report::text::printable(shown.map_or(plain, String::as_str));
-    report::text::shorten(&text, NAME).into_owned()
+    report::text::shorten(of_file(&text), NAME).into_owned()
+}
+
+/// A long name of a Python function with no more of its path than the file and its folder.
+fn of_file(name: &str) -> &str {
+    let path = match name.find(".py(") {
+        Some(end) if name.len() > NAME => &name[..end],
+        _ => return name,
+    };
+    let mut cuts = path.rmatch_indices('/').map(|(at, _)| at + 1);
+    cuts.nth(1).map_or(name, |from| &name[from..])
 }
 
 /// Microseconds in a readable unit, four digits.
@@ -85,6 +95,12 @@ mod tests {
         assert_eq!(
             label("futures/_base.py(428): result"),
             "futures/_base.py(428): result"
+        );
+        assert_eq!(
+            label(
+                "/sgl-workspace/sglang/python/sglang/srt/managers/scheduler.py(1820): get_next_batch"
+            ),
+            "managers/scheduler.py(1820): get_next_batch"
         );
         assert_eq!(label("_ZN1b8gelu_mulIiEEvPT_.kd"), "b::gelu_mul");
         let one = format!("Cijk_Alik_Bljk_{}_MT128x256", "x_".repeat(40));

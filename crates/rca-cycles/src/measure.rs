@@ -181,7 +181,7 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
             continue;
         };
         let process = timeline.process(slice);
-        let waits = waiting.of(timeline, slice, name, kind);
+        let waits = waiting.of((timeline, &over), slice, name, kind);
         let key = (name, kind, process, -1, waits);
         if let Some(parts) = over.of.get(&slice.id()) {
             // A call that reaches over several cycles is called once, in the first of them that sees its begin.
@@ -267,7 +267,7 @@ impl HostWaits {
 
     fn of(
         &mut self,
-        timeline: &Timeline<'_>,
+        (timeline, over): (&Timeline<'_>, &Spanning),
         slice: Slice<'_>,
         name: StrId,
         kind: Kind,
@@ -276,8 +276,13 @@ impl HostWaits {
         if !waits || !kind.is_code() || kind == Kind::Sync {
             return None;
         }
+        // What the loop around the steps waits for itself is the next request.
+        let mut frames = slice.ancestors();
+        let caller = frames.find(|around| timeline.kind(*around).is_code());
+        let is_between = caller.is_some_and(|around| over.of.contains_key(&around.id()));
         let mut around = slice.ancestors().filter_map(Slice::name_id);
-        let is_for_requests = takes || around.any(|outer| self.name(timeline, outer).1);
+        let is_for_requests =
+            takes || is_between || around.any(|outer| self.name(timeline, outer).1);
         Some(match is_for_requests {
             true => Wait::Requests,
             false => Wait::Other,

@@ -81,7 +81,10 @@ pub(super) fn effect(found: &Compared, by_run: bool) -> Effect {
 
 /// The end of the interval nearest to zero.
 fn bound(found: &Compared) -> f64 {
-    let [low, high] = found.interval;
+    nearest_zero(found.interval)
+}
+
+fn nearest_zero([low, high]: [f64; 2]) -> f64 {
     if low > 0.0 {
         low
     } else if high < 0.0 {
@@ -96,7 +99,7 @@ fn state(found: &Compared, significant: bool, limit: f64, margin: f64, by_run: b
     if found.n.iter().any(|n| *n < fewest) {
         return Statement::Insufficient;
     }
-    if significant && bound(found) > limit {
+    if significant && nearest_zero(found.cautious) > limit {
         return Statement::Changed;
     }
     let [low, high] = found.interval90;

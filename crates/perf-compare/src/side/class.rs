@@ -114,9 +114,12 @@ impl Class {
     }
 
     /// Returns `true` if a capture that has any function of its device, or any of the host, would have this: what such a
-    /// capture lacks did not happen. Threads on processors and accesses to disks are recorded apart.
+    /// capture lacks did not happen. Threads on processors, accesses to disks and memory system calls are recorded apart.
     pub(crate) fn is_recorded_with_others(self) -> bool {
-        !matches!(self, Self::OnCpu | Self::RunQueue | Self::Disk)
+        !matches!(
+            self,
+            Self::OnCpu | Self::RunQueue | Self::Disk | Self::MemoryCall
+        )
     }
 
     /// Whether it runs on a device.

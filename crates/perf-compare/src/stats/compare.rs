@@ -38,6 +38,8 @@ pub(crate) struct Compared {
     pub(crate) delta: f64,
     /// 95 % interval of `delta`.
     pub(crate) interval: [f64; 2],
+    /// The same for claims of a difference: as wide as the longest memory that the values may have makes it.
+    pub(crate) cautious: [f64; 2],
     /// 90 % interval of `delta`, for two one-sided tests at 5 %.
     pub(crate) interval90: [f64; 2],
     /// Second location over first, with its interval; `None` unless both are positive.
@@ -65,6 +67,7 @@ impl Compared {
             dependence,
             delta: two.mean - one.mean,
             interval: [f64::NAN; 2],
+            cautious: [f64::NAN; 2],
             interval90: [f64::NAN; 2],
             ratio: ratio.then(|| (two.mean / one.mean, [f64::NAN; 2])),
             p: None,
@@ -88,6 +91,7 @@ impl Compared {
         self.location = [first, first + delta];
         self.delta = delta;
         self.interval = interval;
+        self.cautious = interval;
         self.interval90 = interval.map(|end| delta + narrower * (end - delta));
         self.p = Some(self.p_rank);
         let relative = |difference: f64| (first + difference) / first;
@@ -327,6 +331,15 @@ fn intervals(result: &mut Compared, one: &[f64], two: &[f64]) {
         [end(1.0 - p), end(p)]
     };
     result.interval = spread(deltas.clone(), result.delta, 0.975);
+    let wider = {
+        let df = freedom(result, Dependence::independent);
+        let base = result.dependence.cautious_widening(n);
+        base * student_quantile(0.975, df) / normal_quantile(0.975) / factor(0.975)
+    };
+    let point = result.delta;
+    result.cautious = result
+        .interval
+        .map(|end| point + wider.max(1.0) * (end - point));
     result.interval90 = spread(deltas, result.delta, 0.95);
     if let Some((ratio, interval)) = &mut result.ratio {
         let logs: Vec<f64> = one

@@ -162,10 +162,18 @@ impl Dependence {
     /// shows (b/n) (v(b) − v(n)). The variance therefore lacks the factor w(n) / (w(b) − w(n) b/n), which for independent
     /// values is the well-known n/(n − 1).
     pub(crate) fn resampled_widening(self, n: usize) -> f64 {
+        self.within(n as f64).missing(n)
+    }
+
+    /// The same without the limits that a short series sets, for claims that there is a difference.
+    pub(crate) fn cautious_widening(self, n: usize) -> f64 {
+        self.missing(n)
+    }
+
+    fn missing(self, n: usize) -> f64 {
         let (n, block) = (n as f64, self.block as f64);
-        let own = self.within(n);
-        let whole = own.inflation_of(n);
-        let seen = own.inflation_of(block) - whole * block / n;
+        let whole = self.inflation_of(n);
+        let seen = self.inflation_of(block) - whole * block / n;
         (whole / seen.max(1e-3)).sqrt().max(1.0)
     }
 
