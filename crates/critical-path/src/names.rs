@@ -2,10 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::kernel::NamePattern;
-use trace_model::{StrId, Trace, Waiting};
-
-/// Functions that receive external requests (SGLang, vLLM).
-const REQUESTS: &str = "*recv_requests*|*recv_reqs*|*_process_input_queue*|*process_input_sockets*|*get_requests*|*pull_requests*";
+use trace_model::{StrId, Trace, Waiting, takes_requests};
 
 /// Functions that load data (PyTorch).
 const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloader.py(*): __next__|*data_loader.py(*): __next__";
@@ -71,19 +68,18 @@ pub(crate) struct Names<'t> {
     texts: Vec<String>,
     own: FxHashMap<&'static str, u32>,
     host: Vec<Option<HostName>>,
-    patterns: [Vec<NamePattern>; 2],
+    data: Vec<NamePattern>,
 }
 
 impl<'t> Names<'t> {
     pub(crate) fn new(trace: &'t Trace) -> Self {
-        let globs = |text: &str| text.split('|').map(NamePattern::glob).collect();
         Self {
             trace,
             of: vec![u32::MAX; trace.strings().len()],
             texts: Vec::new(),
             own: FxHashMap::default(),
             host: vec![None; trace.strings().len()],
-            patterns: [globs(REQUESTS), globs(DATA)],
+            data: DATA.split('|').map(NamePattern::glob).collect(),
         }
     }
 
@@ -119,15 +115,12 @@ impl<'t> Names<'t> {
         let Some(slot) = id.and_then(|id| self.host.get_mut(id.index())) else {
             return HostName::default();
         };
-        let (trace, patterns) = (self.trace, &self.patterns);
+        let (trace, data) = (self.trace, &self.data);
         *slot.get_or_insert_with(|| {
             let name = id.map_or("", |id| trace.text(id));
-            let [requests, data] = patterns
-                .each_ref()
-                .map(|list| list.iter().any(|pattern| pattern.matches(name)));
             HostName {
-                requests,
-                data,
+                requests: takes_requests(name),
+                data: data.iter().any(|pattern| pattern.matches(name)),
                 blocking: is_blocking(name),
             }
         })

@@ -261,7 +261,7 @@ impl HostWaits {
         *self.names.entry(name).or_insert_with(|| {
             let text = timeline.trace.text(name);
             let waits = Waiting::of_own_time(text).is_some_and(waits::elsewhere);
-            (waits, waits::takes_requests(text))
+            (waits, trace_model::takes_requests(text))
         })
     }
 

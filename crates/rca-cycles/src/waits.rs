@@ -8,22 +8,6 @@ use trace_model::{SliceId, StrId, Waiting};
 
 use crate::timeline::{Kind, Timeline};
 
-/// Parts of the names of functions that take requests from outside (SGLang, vLLM).
-const TAKES_REQUESTS: [&str; 6] = [
-    "recv_requests",
-    "recv_reqs",
-    "_process_input_queue",
-    "process_input_sockets",
-    "get_requests",
-    "pull_requests",
-];
-
-/// Returns `true` for functions that take requests from outside: what blocks inside them waits for requests, whatever
-/// primitive it uses.
-pub(crate) fn takes_requests(name: &str) -> bool {
-    TAKES_REQUESTS.iter().any(|part| name.contains(part))
-}
-
 /// Returns when functions that wait are innermost, by thread: what runs within a wait is no wait. Profilers put the frames of
 /// threads that they cannot tell apart on one row, so that the code of one is within the wait of another.
 ///

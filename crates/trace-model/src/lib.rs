@@ -53,4 +53,4 @@ pub use table::track::{Process, Thread, Track, TrackKind};
 pub use time::{ClockDomain, Nanos, TimeRange, Timestamp};
 pub use trace::{ArgColumn, Slice, Trace};
 pub use units::Unit;
-pub use waiting::Waiting;
+pub use waiting::{Waiting, takes_requests};

@@ -101,6 +101,28 @@ fn is_os_read(name: &str) -> bool {
     ) || name.starts_with("<built-in method read of module object")
 }
 
+/// Parts of the names of functions that take requests from outside (SGLang, vLLM).
+const TAKES_REQUESTS: [&str; 6] = [
+    "recv_requests",
+    "recv_reqs",
+    "_process_input_queue",
+    "process_input_sockets",
+    "get_requests",
+    "pull_requests",
+];
+
+/// Returns `true` for functions of serving engines that take requests from outside: what blocks inside them waits for
+/// requests, whatever primitive it uses.
+///
+/// ```
+/// assert!(trace_model::takes_requests("vllm/v1/engine/core.py(702): _process_input_queue"));
+/// assert!(!trace_model::takes_requests("queue.py(154): get"));
+/// ```
+#[must_use]
+pub fn takes_requests(name: &str) -> bool {
+    TAKES_REQUESTS.iter().any(|part| name.contains(part))
+}
+
 /// Returns `true` for tensor operators, which share names with system calls: `select`, `poll`.
 fn of_tensors(name: &str) -> bool {
     name.starts_with("aten::")
