@@ -612,5 +612,5 @@ fn samples_do_not_contradict_the_complete_recording() {
             }
         }
     }
-    assert_eq!(classes, ["low_mrm", "high_mrm", "high_mrm"]);
+    assert_eq!(classes, ["low_mrm", "high_mrm", "low_mrm"]);
 }

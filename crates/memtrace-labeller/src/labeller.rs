@@ -62,7 +62,8 @@ pub enum Regions {
 }
 
 impl Regions {
-    /// Blocks of a page, extents of 2 MiB counted from the page of the first weight.
+    /// Blocks of a page; extents of 2 MiB at multiples of 2 MiB, as huge pages lie. Extents counted from the first weight would
+    /// depend on the order of rows.
     pub const NATIVE: Self = Self::Native {
         kv_block_bytes: 4096,
         weight_extent_bytes: 2 << 20,
@@ -445,10 +446,16 @@ impl Labeller {
             {
                 (Class::Kv, row.address / kv_block_bytes.max(1))
             }
-            (Regions::Native { .. }, region_type) => match range {
+            (
+                Regions::Native {
+                    weight_extent_bytes,
+                    ..
+                },
+                region_type,
+            ) => match range {
                 Some(range) => (Class::Range, range.rank as u64),
                 None if region_type == Name::WEIGHT => {
-                    (Class::Extent, self.regions.extent(row.address))
+                    (Class::Extent, row.address / weight_extent_bytes.max(1))
                 }
                 None => (Class::Page, row.address_page),
             },

@@ -48,8 +48,7 @@ pub struct RegionMap {
     by_key: HashTable<u32>,
     /// The reference's region of all weights.
     weights: Option<u32>,
-    /// Where the first extent begins, and bytes of an extent and of a KV block.
-    extent_origin: Option<u64>,
+    /// Bytes of an extent and of a KV block.
     extent_bytes: u64,
     kv_bytes: u64,
     keeps: bool,
@@ -80,7 +79,6 @@ impl RegionMap {
             types: Vec::new(),
             by_key: HashTable::new(),
             weights: None,
-            extent_origin: None,
             extent_bytes,
             kv_bytes,
             keeps,
@@ -89,23 +87,6 @@ impl RegionMap {
             counts: Vec::new(),
             spans: FxHashMap::default(),
             names: FxHashMap::default(),
-        }
-    }
-
-    /// Number of the extent of an address. Extents are counted from the page of the first address, so that it does not matter where a
-    /// program is loaded.
-    pub(crate) fn extent(&mut self, address: u64) -> u64 {
-        let page = address >> PAGE_BITS << PAGE_BITS;
-        let origin = i128::from(*self.extent_origin.get_or_insert(page));
-        let number = (i128::from(address) - origin).div_euclid(i128::from(self.extent_bytes));
-        // Numbers below the origin wrap around.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the lower half of the number is its key"
-        )]
-        {
-            number as u64
         }
     }
 
@@ -193,11 +174,7 @@ impl RegionMap {
     fn first_page(&self, at: u32) -> u64 {
         match self.key(at) {
             Some((Class::Page, page)) => page,
-            Some((Class::Extent, number)) => {
-                let start = number.wrapping_mul(self.extent_bytes);
-                let origin = self.extent_origin.unwrap_or(0);
-                origin.wrapping_add(start) >> PAGE_BITS
-            }
+            Some((Class::Extent, number)) => number.wrapping_mul(self.extent_bytes) >> PAGE_BITS,
             Some((Class::Kv, number)) => number.wrapping_mul(self.kv_bytes) >> PAGE_BITS,
             _ => 0,
         }

@@ -24,8 +24,6 @@ type Life = (u64, u64, u64, Option<u64>, u64, Option<u64>, u64);
 struct Twin {
     /// Block and extent bytes, in our way of labelling.
     native: Option<(u64, u64)>,
-    /// Page of the first weight, from which extents are counted.
-    origin: Option<u64>,
     ranges: Vec<(u64, u64, &'static str)>,
     types: HashMap<u64, String>,
     ids: HashMap<Key, u64>,
@@ -67,11 +65,7 @@ impl Twin {
             (None, "kv_cache", _) => ("kv", row.address),
             (Some((bytes, _)), "kv_cache", _) => ("kv", row.address / bytes),
             (_, _, Some(at)) => ("range", at as u64),
-            (Some((_, bytes)), "weight", _) => {
-                let origin = i128::from(*self.origin.get_or_insert(page << 12));
-                let extent = (i128::from(row.address) - origin).div_euclid(i128::from(bytes));
-                ("extent", u64::try_from(extent + (1 << 60)).unwrap())
-            }
+            (Some((_, bytes)), "weight", _) => ("extent", row.address / bytes),
             _ => ("page", page),
         };
         let id = match self.ids.get(&key) {

@@ -181,7 +181,7 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
             continue;
         };
         let process = timeline.process(slice);
-        let waits = waiting.of((timeline, &over), slice, name, kind);
+        let waits = waiting.of((timeline, cuts), slice, name, kind);
         let key = (name, kind, process, -1, waits);
         if let Some(parts) = over.of.get(&slice.id()) {
             // A call that reaches over several cycles is called once, in the first of them that sees its begin.
@@ -267,7 +267,7 @@ impl HostWaits {
 
     fn of(
         &mut self,
-        (timeline, over): (&Timeline<'_>, &Spanning),
+        (timeline, cuts): (&Timeline<'_>, &Cuts),
         slice: Slice<'_>,
         name: StrId,
         kind: Kind,
@@ -276,10 +276,19 @@ impl HostWaits {
         if !waits || !kind.is_code() || kind == Kind::Sync {
             return None;
         }
-        // What the loop around the steps waits for itself is the next request.
+        // What the loop around the steps waits for, itself or in functions that only wait, is the next request.
         let mut frames = slice.ancestors();
-        let caller = frames.find(|around| timeline.kind(*around).is_code());
-        let is_between = caller.is_some_and(|around| over.of.contains_key(&around.id()));
+        let caller = frames.find(|around| {
+            let name = around.name_id();
+            let works = name.is_none_or(|name| !self.name(timeline, name).0);
+            timeline.kind(*around).is_code() && works
+        });
+        let is_between = caller.is_some_and(|around| {
+            let cycle = |at: i64| cuts.at(timeline.process(around), at);
+            let own = cycle(slice.ts().nanos());
+            let ends = [around.ts().nanos(), around.end().nanos() - 1];
+            ends.into_iter().any(|at| cycle(at) != own)
+        });
         let mut around = slice.ancestors().filter_map(Slice::name_id);
         let is_for_requests =
             takes || is_between || around.any(|outer| self.name(timeline, outer).1);
