@@ -42,7 +42,7 @@ fn the_answer_comes_first() {
         first.starts_with("1 prefill step of 2 ranks takes "),
         "{first}"
     );
-    assert!(first.contains("gpu-bound (mixed)"), "{first}");
+    assert!(first.contains("gpu-bound (compute)"), "{first}");
     for part in [
         "at most",
         "model",
