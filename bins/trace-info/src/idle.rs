@@ -17,8 +17,8 @@ pub(crate) const HELP: &str = "\
 Every nanosecond of a gap has one cause, judged by the work that ends the gap
 and the call that launched it:
   host wait        CPU-bound: the launch call was not made yet
-  input wait       nor could it be: its thread was waiting for requests, data or
-                   a lock (queue, socket, sleep)
+  input wait       nor could it be: its thread was waiting for requests, data, a
+                   lock or another thread (queue, socket, sleep)
   synchronisation  nor could it be: its thread was waiting for the device
   launch call      in the launch API call; long ones load modules or compile
   launch latency   the call returned after the device ran dry, or so shortly

@@ -11,7 +11,7 @@ use crate::work::GpuWork;
 pub(crate) struct Waits {
     /// For the device.
     device: FxHashMap<Option<ThreadId>, IntervalSet>,
-    /// For something from outside.
+    /// For something from outside of the thread.
     input: FxHashMap<Option<ThreadId>, IntervalSet>,
 }
 
@@ -61,8 +61,8 @@ fn is_code(activity: Activity) -> bool {
     matches!(activity, Activity::PythonFunction | Activity::CpuOp) || activity.is_api()
 }
 
-/// Returns when functions that wait for something from outside are innermost: code that runs within
-/// a wait is no wait. A lock within a function that waits for another thread is not from outside.
+/// Returns when functions that wait for something from outside of their thread are innermost: code
+/// that runs within a wait is no wait.
 fn inputs(work: &GpuWork<'_>) -> FxHashMap<Option<ThreadId>, IntervalSet> {
     let trace = work.trace();
     let mut names: FxHashMap<StrId, Option<Waiting>> = FxHashMap::default();
@@ -84,12 +84,7 @@ fn inputs(work: &GpuWork<'_>) -> FxHashMap<Option<ThreadId>, IntervalSet> {
                 list.push(range(slice));
             }
         }
-        let is_input = waiting_for(slice) == Some(Waiting::Input);
-        if is_input
-            && !slice
-                .ancestors()
-                .any(|p| waiting_for(p) == Some(Waiting::Peer))
-        {
+        if matches!(waiting_for(slice), Some(Waiting::Input | Waiting::Peer)) {
             inside.insert(slice.id(), Vec::new());
             waits.push((slice.track().thread, slice.id(), range(slice)));
         }

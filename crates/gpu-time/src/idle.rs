@@ -27,7 +27,8 @@ pub enum IdleCause {
     /// The launch API call had not been made yet.
     HostWait,
     /// The launch API call had not been made yet, and its thread was waiting for something from
-    /// outside ([`Waiting::Input`]): a request, data, a queue, a lock, time to pass.
+    /// outside ([`Waiting::Input`]), a request, data, a queue, a lock, time to pass, or for another
+    /// thread ([`Waiting::Peer`]).
     InputWait,
     /// The launch API call had not been made yet, and its thread was waiting for the device: in a
     /// synchronization or a blocking memcpy.
@@ -79,7 +80,9 @@ impl IdleCause {
     pub fn explanation(self) -> &'static str {
         match self {
             Self::HostWait => "the host launched nothing (CPU-bound)",
-            Self::InputWait => "while the host was waiting too (for requests, data or a lock)",
+            Self::InputWait => {
+                "the host was waiting too (for requests, data, a lock or another thread)"
+            }
             Self::Synchronisation => "the host was waiting for the GPU (synchronisation)",
             Self::LaunchCall => "in the launch API call",
             Self::LaunchLatency => "launch latency",
