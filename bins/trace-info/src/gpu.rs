@@ -288,6 +288,8 @@ fn outlier_legend(rows: &[GpuRow], document: &mut Document) {
 fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
     let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
     let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
+    let copy = share(time.exposed_memcpy_ns);
+    let is_copy = copy > idle.max(comm).max(share(time.comp_ns));
     let slack = rca_cycles::slack(work.trace(), how.window);
     let limit = slack.and_then(|slack| Some((slack, slack.limit()?)));
     let is_host = |(slack, limit): (rca_cycles::Slack, Limit)| match limit {
@@ -302,6 +304,7 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         false => None,
     };
     let word = match (limit, reason) {
+        _ if is_copy => "Copy-bound".to_owned(),
         (_, Some(word)) => word,
         (Some(both @ (_, Limit::Turns)), _) => match is_host(both) {
             true => "Host and GPU take turns, mostly the host".to_owned(),
@@ -335,8 +338,12 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         ),
         None => "; no communication".to_owned(),
     };
+    let copies = match copy >= 1.0 {
+        true => format!(", copies exposed {}", human::percent(copy)),
+        false => String::new(),
+    };
     format!(
-        "{word}: of {} the GPU computes {}, communicates exposed {}, idles {}{overlap}{waits}.",
+        "{word}: of {} the GPU computes {}, communicates exposed {}{copies}, idles {}{overlap}{waits}.",
         human::duration(precise(time.span_ns)),
         human::percent(share(time.comp_ns)),
         human::percent(comm),

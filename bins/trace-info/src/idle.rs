@@ -17,12 +17,14 @@ pub(crate) const HELP: &str = "\
 Every nanosecond of a gap has one cause, judged by the work that ends the gap
 and the call that launched it:
   host wait        CPU-bound: the launch call was not made yet
-  input wait       nor could it be: its thread was waiting for requests, data or
-                   a lock (queue, socket, sleep)
+  input wait       nor could it be: its thread was waiting for requests, data, a
+                   lock or another thread (queue, socket, sleep)
   synchronisation  nor could it be: its thread was waiting for the device
-  launch call      in the launch API call: driver, module load, JIT
-  launch latency   called after the device ran dry; begun at most 50 us later
-  kernel wait      called before that, begun at most 50 us later (text: latency)
+  launch call      in the launch API call; long ones load modules or compile
+  launch latency   the call returned after the device ran dry, or so shortly
+                   before that the usual latency of a launch had not passed;
+                   begun at most 50 us later
+  kernel wait      ready before that, begun at most 50 us later (text: latency)
   blocked          submitted, begun later than that: the stream was blocked by an
                    event wait or by work that is not recorded
   other            the call is not in the trace (text: unknown)

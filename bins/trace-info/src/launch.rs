@@ -18,8 +18,9 @@ own start:
   latency              all of it
   launch API time      of it, while the call ran
   queue delay          after the call, while earlier work of the stream ran
-  start, idle stream   the rest, if the stream was idle when the call returned
-  launch gap           the rest, if earlier work was running then
+  start latency        the rest, if the stream was idle when the call returned,
+                       or ran dry before the usual latency had passed
+  gap after queued work  the rest, if the work was ready before that
 What bounds the GPU is decided as in `trace-info idle`: it is launch-bound if it
 idles for a fifth of the time or more and most of that is in launch calls and
 their latency. A queue holds work from its launch call to its start. CSV and Parquet hold the

@@ -21,7 +21,8 @@ pub enum IdleBound {
     NotIdle,
     /// Most idle time is [`IdleCause::HostWait`]: the host launched nothing.
     Host,
-    /// Most idle time is [`IdleCause::InputWait`]: the host waited for requests, data or a lock.
+    /// Most idle time is [`IdleCause::InputWait`]: the host waited for requests, data, a lock
+    /// or another thread.
     Input,
     /// Most idle time is one launch API call, longer than [`LONG_CALL_NS`]: module load, compilation
     /// or allocation, not launch overhead.
@@ -79,7 +80,7 @@ impl IdleBound {
         match self {
             Self::NotIdle => "Not bound by idle time",
             Self::Host => "Host-bound",
-            Self::Input => "Bound by waiting for requests or data",
+            Self::Input => "Wait-bound",
             Self::LongCall => "Bound by one long launch call",
             Self::Synchronisation => "Host-bound, by synchronisation",
             Self::Launch => "Launch-bound",

@@ -11,7 +11,7 @@ use crate::work::GpuWork;
 pub(crate) struct Waits {
     /// For the device.
     device: FxHashMap<Option<ThreadId>, IntervalSet>,
-    /// For something from outside.
+    /// For something from outside of the thread.
     input: FxHashMap<Option<ThreadId>, IntervalSet>,
 }
 
@@ -61,8 +61,8 @@ fn is_code(activity: Activity) -> bool {
     matches!(activity, Activity::PythonFunction | Activity::CpuOp) || activity.is_api()
 }
 
-/// Returns when functions that wait for something from outside are innermost: code that runs within
-/// a wait is no wait. A lock within a function that waits for another thread is not from outside.
+/// Returns when functions that wait for something from outside of their thread are innermost: code
+/// that runs within a wait is no wait.
 fn inputs(work: &GpuWork<'_>) -> FxHashMap<Option<ThreadId>, IntervalSet> {
     let trace = work.trace();
     let mut names: FxHashMap<StrId, Option<Waiting>> = FxHashMap::default();
@@ -84,12 +84,7 @@ fn inputs(work: &GpuWork<'_>) -> FxHashMap<Option<ThreadId>, IntervalSet> {
                 list.push(range(slice));
             }
         }
-        let is_input = waiting_for(slice) == Some(Waiting::Input);
-        if is_input
-            && !slice
-                .ancestors()
-                .any(|p| waiting_for(p) == Some(Waiting::Peer))
-        {
+        if matches!(waiting_for(slice), Some(Waiting::Input | Waiting::Peer)) {
             inside.insert(slice.id(), Vec::new());
             waits.push((slice.track().thread, slice.id(), range(slice)));
         }
@@ -110,18 +105,33 @@ fn inputs(work: &GpuWork<'_>) -> FxHashMap<Option<ThreadId>, IntervalSet> {
     .collect()
 }
 
+/// Returns `true` for functions and operators; built-in functions count only if they wait.
 fn is_function(work: &GpuWork<'_>, slice: Slice<'_>) -> bool {
-    work.index().activity(slice) == Activity::PythonFunction
-        && !slice.name().is_some_and(|name| name.starts_with('<'))
-        || work.index().activity(slice) == Activity::CpuOp
+    let name = slice.name().unwrap_or("");
+    match work.index().activity(slice) {
+        Activity::PythonFunction => !name.starts_with('<') || Waiting::of_own_time(name).is_some(),
+        Activity::CpuOp => true,
+        _ => false,
+    }
 }
 
-/// Returns the function or operator with most time of its own on a track between two instants, with
-/// the function that called it: `queue.py(154): get in core.py(700): _process_input_queue`. Built-in
-/// functions are part of what calls them.
+/// What a thread did in a gap.
+pub(crate) enum InGap {
+    /// Most of the time it was in this function or operator.
+    Function(String),
+    /// It was in several, none of them most of the time.
+    Several,
+    /// Functions and operators cover half of the time or less.
+    Nothing,
+}
+
+/// Returns what a track was in between two instants: the function or operator whose own time is more
+/// than half of it, else the innermost one that covers more than half, with the function that called
+/// it: `queue.py(154): get in core.py(700): _process_input_queue`. Built-in functions are part of what
+/// calls them, unless they wait.
 ///
 /// Cost: the slices of the track in that time.
-pub(crate) fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) -> Option<String> {
+pub(crate) fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) -> InGap {
     let trace = work.trace();
     let list = trace.slices_on(track);
     let begin = list.partition_point(|s| trace.slice(*s).ts().nanos() <= from);
@@ -131,12 +141,26 @@ pub(crate) fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) 
     let open = last
         .into_iter()
         .flat_map(|last| std::iter::once(last).chain(last.ancestors()));
+    // The outermost first, as for those that begin within.
+    let mut open: Vec<Slice<'_>> = open.collect();
+    open.reverse();
     let inner = list.get(begin..end.max(begin)).unwrap_or_default();
     let mut own: FxHashMap<SliceId, i64> = FxHashMap::default();
-    for slice in open.chain(inner.iter().map(|s| trace.slice(*s))) {
+    // Begin and end of the innermost one that covers most of the time.
+    let mut covers: Option<(i64, SliceId)> = None;
+    let most = to.saturating_sub(from).max(0) / 2;
+    let mut recorded = IntervalSet::default();
+    for slice in open
+        .into_iter()
+        .chain(inner.iter().map(|s| trace.slice(*s)))
+    {
         let ns = slice.end().nanos().min(to) - slice.ts().nanos().max(from);
         if ns <= 0 || !is_function(work, slice) {
             continue;
+        }
+        recorded.cover((slice.ts().nanos().max(from), slice.end().nanos().min(to)));
+        if ns > most && covers.is_none_or(|(least, _)| ns <= least) {
+            covers = Some((ns, slice.id()));
         }
         *own.entry(slice.id()).or_default() += ns;
         let caller = slice.ancestors().find(|parent| is_function(work, *parent));
@@ -144,20 +168,26 @@ pub(crate) fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) 
             *own.entry(caller.id()).or_default() -= ns;
         }
     }
-    let mut sums: FxHashMap<String, i64> = FxHashMap::default();
-    #[expect(clippy::iter_over_hash_type, reason = "sums")]
-    for (slice, ns) in own {
+    let text_of = |slice: SliceId| {
         let slice = trace.slice(slice);
         let caller = slice.ancestors().find(|parent| is_function(work, *parent));
         let name = slice.name().unwrap_or("");
-        let text = match caller.and_then(|caller| caller.name()) {
+        match caller.and_then(|caller| caller.name()) {
             Some(caller) => format!("{name} in {caller}"),
             None => name.to_owned(),
-        };
-        *sums.entry(text).or_default() += ns;
+        }
+    };
+    let mut sums: FxHashMap<String, i64> = FxHashMap::default();
+    #[expect(clippy::iter_over_hash_type, reason = "sums")]
+    for (slice, ns) in own {
+        *sums.entry(text_of(slice)).or_default() += ns;
     }
-    let most = sums
-        .into_iter()
-        .max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))?;
-    (most.1 > 0).then_some(most.0)
+    // No two have more than half.
+    let by_own = sums.into_iter().find(|(_, ns)| *ns > most);
+    match (by_own, covers) {
+        (Some((text, _)), _) => InGap::Function(text),
+        (None, Some((_, slice))) => InGap::Function(text_of(slice)),
+        (None, None) if recorded.measure().get() > most => InGap::Several,
+        (None, None) => InGap::Nothing,
+    }
 }

@@ -8,8 +8,10 @@ use trace_model::Waiting;
 use trace_model::interval::Interval;
 use trace_model::{DeviceId, StreamId, TimeRange, Timestamp};
 
-use crate::host_code::{Waits, most_of};
+use crate::host_code::{InGap, Waits, most_of};
+use crate::launch::kind_of;
 use crate::split::{Split, StepRule};
+use crate::submission::Submission;
 use crate::work::{GpuEvent, GpuWork};
 
 /// Maximum time from a launch API call to the start of its work, or between two queued activities,
@@ -25,7 +27,8 @@ pub enum IdleCause {
     /// The launch API call had not been made yet.
     HostWait,
     /// The launch API call had not been made yet, and its thread was waiting for something from
-    /// outside ([`Waiting::Input`]): a request, data, a queue, a lock, time to pass.
+    /// outside ([`Waiting::Input`]), a request, data, a queue, a lock, time to pass, or for another
+    /// thread ([`Waiting::Peer`]).
     InputWait,
     /// The launch API call had not been made yet, and its thread was waiting for the device: in a
     /// synchronization or a blocking memcpy.
@@ -33,11 +36,11 @@ pub enum IdleCause {
     /// The launch API call was running: the call itself and, in long ones, the driver, for example
     /// lazy loading of modules, compilation or allocation.
     LaunchCall,
-    /// The call returned after the device ran dry, and the work began at most
-    /// [`PLAUSIBLE_LATENCY_NS`] later: submission to the device.
+    /// The call returned after the device ran dry, or so shortly before that its latency had not
+    /// passed, and the work began at most [`PLAUSIBLE_LATENCY_NS`] later: submission to the device.
     LaunchLatency,
-    /// The call returned before the device ran dry, and the work began at most
-    /// [`PLAUSIBLE_LATENCY_NS`] after that: the gap between two queued activities.
+    /// The work was ready before the device ran dry, and began at most [`PLAUSIBLE_LATENCY_NS`] after
+    /// that: the gap between two queued activities.
     KernelWait,
     /// The work was submitted and did not begin for longer than [`PLAUSIBLE_LATENCY_NS`]: its
     /// stream was blocked, by an event of another stream or by activity that is not recorded.
@@ -77,9 +80,11 @@ impl IdleCause {
     pub fn explanation(self) -> &'static str {
         match self {
             Self::HostWait => "the host launched nothing (CPU-bound)",
-            Self::InputWait => "while the host was waiting too (for requests, data or a lock)",
+            Self::InputWait => {
+                "the host was waiting too (for requests, data, a lock or another thread)"
+            }
             Self::Synchronisation => "the host was waiting for the GPU (synchronisation)",
-            Self::LaunchCall => "in the launch API call (driver, module load, JIT)",
+            Self::LaunchCall => "in the launch API call",
             Self::LaunchLatency => "launch latency",
             Self::KernelWait => "gaps between queued work",
             Self::Blocked => "submitted, stream blocked (event wait or unrecorded work)",
@@ -205,9 +210,12 @@ pub struct Gap {
     pub after: String,
     /// Name of the call that launched that activity.
     pub call: Option<String>,
-    /// Function that the thread of that call spent most of the gap in before it made the call, with
-    /// its caller. Built-in functions count as part of the function that calls them.
+    /// Function or operator that the thread of that call spent most of the time in between the begin
+    /// of the gap and the call, with its caller. Built-in functions count as part of the function that
+    /// calls them, unless they wait. `None` where none has more than half of that time.
     pub host: Option<String>,
+    /// `true` if no function or operator covers most of that time: what the thread did is not recorded.
+    pub unrecorded: bool,
 }
 
 impl Gap {
@@ -331,7 +339,7 @@ impl<'e> Lines<'e> {
 /// Cost: one pass over the GPU activities, and a look-up of the call for each gap.
 pub fn idle(work: &GpuWork<'_>, longest: usize) -> Idle {
     let lines = Lines::of(work.events());
-    measured(work, &Waits::new(work), &lines, None, longest)
+    measured(work, &Judge::new(work), &lines, None, longest)
 }
 
 /// Idle time of a part.
@@ -359,10 +367,10 @@ pub struct IdlePart {
 ///
 /// Cost: as [`idle()`], plus for each part a look-up of the gaps that it touches.
 pub fn idle_parts(work: &GpuWork<'_>, how: &Split, longest: usize) -> Vec<IdlePart> {
-    let waits = Waits::new(work);
+    let rules = Judge::new(work);
     let of = |step, lines: &Lines<'_>, window| IdlePart {
         step,
-        idle: measured(work, &waits, lines, window, longest),
+        idle: measured(work, &rules, lines, window, longest),
     };
     let steps = how.steps();
     if how.steps.is_none() || how.step_rule == StepRule::Time {
@@ -399,7 +407,7 @@ pub fn idle_parts(work: &GpuWork<'_>, how: &Split, longest: usize) -> Vec<IdlePa
 /// Returns the idle time of `lines`, each between its first activity and its last, or in `window`.
 fn measured(
     work: &GpuWork<'_>,
-    waits: &Waits,
+    rules: &Judge,
     lines: &Lines<'_>,
     window: Option<TimeRange>,
     longest: usize,
@@ -415,7 +423,7 @@ fn measured(
     let mut judged: Vec<(Interval, IdleTime, RawGap<'_>)> = Vec::new();
     let mut total = IdleTime::default();
     for gap in lines.all.gaps_in(span) {
-        let Some((at, time, skewed)) = judge(work, waits, &gap, span) else {
+        let Some((at, time, skewed)) = judge(work, rules, &gap, span) else {
             continue;
         };
         out.skewed += u64::from(skewed);
@@ -439,7 +447,7 @@ fn measured(
         let span = window.or_else(|| line.span())?;
         let mut time = IdleTime::default();
         for gap in line.gaps_in(span) {
-            if let Some((_, one, _)) = judge(work, waits, &gap, span) {
+            if let Some((_, one, _)) = judge(work, rules, &gap, span) {
                 time.add(&one);
             }
         }
@@ -467,6 +475,10 @@ fn measured(
         .filter_map(|((start_ns, end_ns), time, gap)| {
             let place = gap.after.or(gap.before)?;
             let call = gap.after.and_then(|after| work.launch_of(after));
+            let host = call.map(|call| {
+                let before = (start_ns, end_ns.min(call.ts().nanos()));
+                most_of(work, call.track_id(), before)
+            });
             Some(Gap {
                 start_ns,
                 end_ns,
@@ -476,13 +488,11 @@ fn measured(
                 before: name(gap.before),
                 after: name(gap.after),
                 call: call.and_then(|call| call.name()).map(str::to_owned),
-                host: call.and_then(|call| {
-                    most_of(
-                        work,
-                        call.track_id(),
-                        (start_ns, end_ns.min(call.ts().nanos())),
-                    )
-                }),
+                unrecorded: matches!(host, Some(InGap::Nothing)),
+                host: match host {
+                    Some(InGap::Function(name)) => Some(name),
+                    _ => None,
+                },
             })
         })
         .collect();
@@ -507,11 +517,26 @@ fn row(
     }
 }
 
+/// What gaps are judged by.
+struct Judge {
+    waits: Waits,
+    submission: Submission,
+}
+
+impl Judge {
+    fn new(work: &GpuWork<'_>) -> Self {
+        Self {
+            waits: Waits::new(work),
+            submission: Submission::new(work),
+        }
+    }
+}
+
 /// Returns the part of a gap in `within`, its causes, and whether the activity that ends it starts
 /// before its call does; `None` if no part lies in `within`.
 fn judge(
     work: &GpuWork<'_>,
-    waits: &Waits,
+    rules: &Judge,
     gap: &RawGap<'_>,
     within: Interval,
 ) -> Option<(Interval, IdleTime, bool)> {
@@ -526,7 +551,10 @@ fn judge(
         idle_ns: inside(from, to),
         ..IdleTime::default()
     };
-    let Some(call) = gap.after.and_then(|after| work.launch_of(after)) else {
+    let launched = gap
+        .after
+        .and_then(|after| Some((after, work.launch_of(after)?)));
+    let Some((after, call)) = launched else {
         time.other_ns = time.idle_ns;
         return Some(((from, to), time, false));
     };
@@ -535,10 +563,20 @@ fn judge(
     let returned = call.end().nanos().clamp(start, end);
     // If a call is running when the device runs dry, its rest counts as launch API call.
     let waited_ns = inside(returned, end);
+    // Within a graph, nothing waits for the call.
+    let is_same = || {
+        let before = gap.before.and_then(|before| work.launch_of(before));
+        before.is_some_and(|before| before.id() == call.id())
+    };
+    let is_delayed = || {
+        let kind = kind_of(work, call, after);
+        let submission = &rules.submission;
+        !is_same() && submission.delays(kind, call.end().nanos(), start, end)
+    };
     let slot = match end.saturating_sub(returned) > PLAUSIBLE_LATENCY_NS {
         true => &mut time.blocked_ns,
-        false if called <= start => &mut time.kernel_wait_ns,
-        false => &mut time.launch_latency_ns,
+        false if returned > start || is_delayed() => &mut time.launch_latency_ns,
+        false => &mut time.kernel_wait_ns,
     };
     *slot = waited_ns;
     if called <= start {
@@ -551,7 +589,7 @@ fn judge(
         Timestamp::from_nanos(from),
         Timestamp::from_nanos(called.clamp(from, to)),
     );
-    (time.synchronisation_ns, time.input_wait_ns) = waits.within(call.track().thread, before);
+    (time.synchronisation_ns, time.input_wait_ns) = rules.waits.within(call.track().thread, before);
     time.host_wait_ns = inside(start, called) - time.synchronisation_ns - time.input_wait_ns;
     Some(((from, to), time, skewed))
 }

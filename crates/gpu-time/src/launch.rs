@@ -6,10 +6,11 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 use trace_model::interval::Interval;
 use trace_model::kernel::Activity;
-use trace_model::{DeviceId, SliceId, StreamId, Timestamp};
+use trace_model::{DeviceId, Slice, SliceId, StreamId, Timestamp};
 
 use crate::split::{Split, StepRule};
 use crate::spread::Spread;
+use crate::submission::Submission;
 use crate::work::{GpuEvent, GpuWork, WorkKind};
 
 /// Kind of a launch.
@@ -55,9 +56,11 @@ pub struct LaunchTimes {
     pub queued: Spread,
     /// Rest of the latency, after the call and after earlier work: launch gap.
     pub dispatch: Spread,
-    /// `dispatch` of launches whose stream was idle when the call returned: start latency.
+    /// `dispatch` of launches whose stream was idle when the call returned, or ran dry while the usual
+    /// latency of a launch had not passed yet: start latency.
     pub start_latency: Spread,
-    /// `dispatch` of launches that waited for earlier work of the stream: the gap between the two.
+    /// `dispatch` of all other launches, which were ready when earlier work of the stream ended: the
+    /// gap between the two.
     pub queue_gap: Spread,
     /// Durations of the calls; a call that launched several activities counts once.
     pub call: Spread,
@@ -151,6 +154,16 @@ struct Group {
     negative: u64,
 }
 
+/// Returns the kind of the launch of an activity.
+pub(crate) fn kind_of(work: &GpuWork<'_>, call: Slice<'_>, event: &GpuEvent) -> LaunchKind {
+    match (work.index().activity(call), event.kind) {
+        (Activity::GraphLaunch, _) | (_, WorkKind::Graph) => LaunchKind::Graph,
+        (_, WorkKind::Kernel) => LaunchKind::Kernel,
+        (_, WorkKind::Memcpy) => LaunchKind::Memcpy,
+        (_, WorkKind::Memset) => LaunchKind::Memset,
+    }
+}
+
 type Key = (Option<(DeviceId, StreamId)>, LaunchKind);
 
 /// Times of one launch.
@@ -188,12 +201,7 @@ fn ways<'e>(work: &'e GpuWork<'_>) -> impl Iterator<Item = (&'e GpuEvent, Option
             call: call.id(),
             called: call.ts().nanos(),
             returned: call.end().nanos(),
-            kind: match (work.index().activity(call), event.kind) {
-                (Activity::GraphLaunch, _) | (_, WorkKind::Graph) => LaunchKind::Graph,
-                (_, WorkKind::Kernel) => LaunchKind::Kernel,
-                (_, WorkKind::Memcpy) => LaunchKind::Memcpy,
-                (_, WorkKind::Memset) => LaunchKind::Memset,
-            },
+            kind: kind_of(work, call, event),
             previous,
         });
         (event, way)
@@ -210,7 +218,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn add(&mut self, event: &GpuEvent, way: Option<&Way<'_>>) {
+    fn add(&mut self, submission: &Submission, event: &GpuEvent, way: Option<&Way<'_>>) {
         let Some(way) = way else {
             self.out.unlinked += 1;
             self.out.unlinked_ns += event.dur_ns();
@@ -228,6 +236,8 @@ impl Collector {
         });
         let first = self.seen.insert(way.call);
         let is_idle = way.previous.is_none_or(|end| end <= way.returned);
+        let is_delayed = |end| first && submission.delays(way.kind, way.returned, end, start);
+        let waits_for_launch = is_idle || way.previous.is_some_and(is_delayed);
         if first {
             self.out.calls += 1;
             self.out.onto_idle += u64::from(is_idle);
@@ -245,7 +255,7 @@ impl Collector {
                 group.in_call.push(in_call);
                 group.queued.push(queued);
                 group.dispatch.push(dispatch);
-                match is_idle {
+                match waits_for_launch {
                     true => group.start_latency.push(dispatch),
                     false => group.queue_gap.push(dispatch),
                 }
@@ -333,9 +343,10 @@ impl Collector {
 ///
 /// Cost: a look-up of the call for each activity, and sorts.
 pub fn launches(work: &GpuWork<'_>, points: u32) -> Launches {
+    let submission = Submission::new(work);
     let mut all = Collector::default();
     for (event, way) in ways(work) {
-        all.add(event, way.as_ref());
+        all.add(&submission, event, way.as_ref());
         if let Some(way) = &way {
             all.queue(way, None);
         }
@@ -364,6 +375,7 @@ pub struct LaunchPart {
 ///
 /// Cost: as [`launches`].
 pub fn launch_parts(work: &GpuWork<'_>, how: &Split, points: u32) -> Vec<LaunchPart> {
+    let submission = Submission::new(work);
     let steps = how.steps();
     let by_time = how.steps.is_some() && how.step_rule == StepRule::Time;
     let window = how.window.map(|w| (w.start.nanos(), w.end.nanos()));
@@ -388,7 +400,7 @@ pub fn launch_parts(work: &GpuWork<'_>, how: &Split, points: u32) -> Vec<LaunchP
         if how.window.is_none_or(|window| window.contains(start))
             && let Some(part) = parts.get_mut(at.unwrap_or(steps.len()))
         {
-            part.add(event, way.as_ref());
+            part.add(&submission, event, way.as_ref());
         }
         let Some(way) = &way else {
             continue;

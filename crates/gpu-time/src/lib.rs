@@ -56,6 +56,7 @@ mod own_time;
 mod rules;
 mod split;
 mod spread;
+mod submission;
 pub mod tables;
 mod work;
 

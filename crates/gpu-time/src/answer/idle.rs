@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rank_align::real::real;
 use report::human;
 
-use crate::{Idle, IdleCause, IdleVerdict, LONG_CALL_NS, percent};
+use trace_model::Waiting;
+
+use crate::{Gap, Idle, IdleCause, IdleVerdict, LONG_CALL_NS, percent};
 
 /// Returns the bound of the GPU, how long no GPU ran anything, and why.
 pub fn idle(parts: &[&Idle]) -> String {
@@ -66,19 +68,39 @@ const LONG_NS: i64 = LONG_CALL_NS;
 pub fn host_in_gaps(parts: &[&Idle]) -> Option<String> {
     let mut by_host: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
     let gaps = || parts.iter().flat_map(|idle| &idle.gaps);
-    for gap in gaps() {
-        let waited = gap.time.host_wait_ns + gap.time.input_wait_ns;
-        let is_host = matches!(gap.cause(), IdleCause::HostWait | IdleCause::InputWait);
-        if let Some(host) = gap.host.as_deref().filter(|_| is_host) {
+    let waited = |gap: &Gap| gap.time.host_wait_ns + gap.time.input_wait_ns;
+    let is_host = |gap: &Gap| matches!(gap.cause(), IdleCause::HostWait | IdleCause::InputWait);
+    for gap in gaps().filter(|gap| is_host(gap)) {
+        if let Some(host) = gap.host.as_deref() {
             let entry = by_host.entry(host).or_default();
             entry.0 += 1;
-            entry.1 += waited;
+            entry.1 += waited(gap);
         }
     }
-    let (host, (count, ns)) = by_host.into_iter().max_by_key(|(_, (_, ns))| *ns)?;
-    Some(format!(
-        "in {count} of the {} longest gaps ({}) the launching thread was mostly in {host}",
-        gaps().count(),
-        human::duration(real(ns)),
-    ))
+    let unrecorded = || gaps().filter(|gap| gap.unrecorded && is_host(gap));
+    let unrecorded_ns: i64 = unrecorded().map(waited).sum();
+    let found = by_host.into_iter().max_by_key(|(_, (_, ns))| *ns);
+    let found = found.filter(|(_, (_, ns))| *ns >= unrecorded_ns);
+    let of = |count: usize, ns: i64| {
+        let (all, time) = (gaps().count(), human::duration(real(ns)));
+        format!("in {count} of the {all} longest gaps ({time})")
+    };
+    match found {
+        Some((host, (count, ns))) => {
+            let verb = match Waiting::of_own_time(host.split(" in ").next().unwrap_or(host)) {
+                Some(_) => "waited",
+                None => "was",
+            };
+            let which = of(count, ns);
+            Some(format!(
+                "{which} the launching thread {verb} mostly in {host}"
+            ))
+        }
+        None if unrecorded_ns > 0 => Some(format!(
+            "{} no function or operator is recorded on the launching thread for most of the time: \
+             record Python functions (with_stack=True) to see what it did",
+            of(unrecorded().count(), unrecorded_ns)
+        )),
+        None => None,
+    }
 }

@@ -32,18 +32,21 @@ pub fn launch(parts: &[&Launches], idle: &IdleVerdict) -> String {
         true => String::new(),
         false => format!(" ({})", causes.join(", ")),
     };
-    let all = |l: &Launches| {
-        let mut rows = l.rows.iter();
-        rows.find(|row| row.stream.is_none() && row.kind == LaunchKind::All)
-            .map(|row| row.times.clone())
+    // Calls of different kinds take different times: the median of all would be that of none.
+    let commonest = |l: &Launches| {
+        let rows = l.rows.iter();
+        rows.filter(|row| row.stream.is_none() && row.kind != LaunchKind::All)
+            .max_by_key(|row| row.times.call.count)
+            .map(|row| (row.kind, row.times.clone()))
     };
     let times = match parts {
-        [only] => all(only),
+        [only] => commonest(only),
         _ => None,
     };
-    let times = times.map_or_else(String::new, |times| {
+    let times = times.map_or_else(String::new, |(kind, times)| {
         format!(
-            "; the call takes {}, queued work waits {} (medians)",
+            "; the call of a {} takes {}, after it the {0} waits {} for earlier work (medians)",
+            kind.name(),
             human::duration(times.call.median_ns),
             human::duration(times.queued.median_ns)
         )

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use trace_model::Waiting;
 use trace_model::align::kernel_stem;
 
 use crate::comm::digest::RankDigest;
@@ -100,8 +101,13 @@ impl Cause {
     pub fn sentence(&self) -> String {
         let name = self.short_name().unwrap_or_default();
         match self.kind {
+            CauseKind::MoreKernels if is_copy(&name) => format!("it copied more ({name})"),
+            CauseKind::SlowerKernels if is_copy(&name) => format!("its {name} took longer"),
             CauseKind::SlowerKernels => format!("its kernel {name} took longer"),
             CauseKind::MoreKernels => format!("it ran more kernels {name}"),
+            CauseKind::SlowerHost if Waiting::of_own_time(&name) == Some(Waiting::Input) => {
+                format!("its host waited longer in {name}")
+            }
             CauseKind::SlowerHost => format!("its host spent longer in {name}"),
             CauseKind::DeviceIdle => {
                 "its GPU idled longer, for a reason that is not recorded".to_owned()
@@ -255,4 +261,9 @@ pub(crate) fn explain(
         });
     }
     Some(bare(CauseKind::NotOnRecord))
+}
+
+/// Returns `true` for the names of memcpys and memsets, which are no kernels.
+fn is_copy(name: &str) -> bool {
+    name.starts_with("Memcpy") || name.starts_with("Memset")
 }

@@ -2,9 +2,11 @@
 
 use rank_align::real::real;
 use report::human;
-use trace_model::step_name::phase_of_word;
+use trace_model::step_name::{StepBatch, phase_of_word, step_batch, step_group};
 
-use crate::diff::{Basis, Comparison, ENOUGH_STEPS, HostChange, Metric, StepKind};
+use crate::diff::{
+    Basis, Comparison, ENOUGH_STEPS, HostChange, HostKind, Metric, StepKind, StepTime,
+};
 
 /// Returns the number of steps of both sides whose times are compared.
 fn timed(kind: &StepKind) -> [u64; 2] {
@@ -127,8 +129,12 @@ fn answer(found: &Comparison, kind: &StepKind, unlike: bool) -> String {
         true => host_change(found, kind),
         false => String::new(),
     };
+    let tail = if by_step { tail(kind) } else { String::new() };
+    let batches = unlike_batches(found, kind).map_or_else(String::new, |text| {
+        format!(" Not like with like: by their names, steps of B hold {text} (medians).")
+    });
     format!(
-        "{but}B is {word} A {what}: {} against {}{ratio}{changes}.{chance}{host}",
+        "{but}B is {word} A {what}: {} against {}{ratio}{changes}.{tail}{batches}{chance}{host}",
         human::duration(b),
         human::duration(a)
     )
@@ -141,7 +147,6 @@ fn unequal(kind: &StepKind) -> Option<[u64; 2]> {
     (2 * mean[0].max(mean[1]) > 3 * mean[0].min(mean[1])).then_some(mean)
 }
 
-/// Returns what the answer rests on and its caveats, each with its label.
 /// Minimum part of the change of idle time that a function's own time must have changed by, to be
 /// named for it.
 const NAMED_PART: f64 = 0.25;
@@ -156,28 +161,121 @@ fn host_change(found: &Comparison, kind: &StepKind) -> String {
     if kind.is_alike() || wall * idle <= 0.0 || idle.abs() * 2.0 < wall.abs() {
         return String::new();
     }
-    if found.host.is_empty() {
+    let at = found.kinds.iter().position(|of| std::ptr::eq(of, kind));
+    let rows = || found.host.iter().filter(|row| Some(row.step_kind) == at);
+    let least = NAMED_PART * idle.abs();
+    let grown = |row: &&HostChange| row.diff_ns() * idle > 0.0 && row.diff_ns().abs() >= least;
+    // A wait for the GPU lasts as long as the GPU takes; it is a reason only where there are more or
+    // fewer of them, each of which lets the GPU run dry.
+    let is_device = |row: &&HostChange| row.kind == HostKind::DeviceWait;
+    let first = rows().filter(|row| !is_device(row)).find(grown);
+    let syncs = rows()
+        .filter(is_device)
+        .filter(|row| row.more_calls() * idle > 0.0 && row.more_calls().abs() >= 0.5)
+        .max_by(|x, y| x.more_calls().abs().total_cmp(&y.more_calls().abs()));
+    let more_syncs = syncs.map(|row| {
+        let [a, b] = row.calls_per_step.map(number);
+        format!("{} is called {b} times per step instead of {a}", row.name)
+    });
+    let more_syncs = |lead: &str| {
+        more_syncs
+            .as_ref()
+            .map_or_else(String::new, |text| format!("{lead}{text}"))
+    };
+    if let Some(row) = first {
+        let [a, b] = row.per_step_ns.map(human::duration);
+        let wait = match row.kind {
+            HostKind::InputWait => " (a wait for requests, data, a lock or time)",
+            _ => "",
+        };
+        let syncs = more_syncs("; ");
+        let name = &row.name;
+        return format!(" On the host, {name}{wait} takes {b} per step instead of {a}{syncs}.");
+    }
+    if syncs.is_some() {
+        return format!("{}.", more_syncs(" On the host, "));
+    }
+    if !rows().any(|row| row.kind == HostKind::Code) {
         return " What the GPU waits for is not in the recordings: record Python functions (with_stack=True) on \
                 both sides."
             .to_owned();
     }
-    let at = found.kinds.iter().position(|of| std::ptr::eq(of, kind));
-    let of_kind = |row: &&HostChange| Some(row.step_kind) == at;
-    let row = found
-        .host
-        .iter()
-        .filter(of_kind)
-        .find(|row| row.diff_ns() * idle > 0.0);
-    match row.filter(|row| row.diff_ns().abs() >= NAMED_PART * idle.abs()) {
+    match rows().find(grown) {
         Some(row) => {
             let [a, b] = row.per_step_ns.map(human::duration);
-            format!(" On the host, {} takes {b} per step instead of {a}.", row.name)
+            format!(
+                " The host waits for the GPU in {} for {b} per step instead of {a}; no other function or call \
+                 of the launching threads changed by as much.",
+                row.name
+            )
         }
-        None => " No function of the launching threads changed by as much: critical-path tells for each \
-                 recording what the GPU waits for."
+        None => " No recorded function or call of the launching threads changed by as much: critical-path \
+                 tells for each recording what the GPU waits for."
             .to_owned(),
     }
 }
+
+/// Returns a mean number of calls, without a fraction where it has none.
+fn number(mean: f64) -> String {
+    let text = format!("{mean:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.to_owned()
+}
+
+/// Returns how batches differ that the names of the steps state, by medians.
+fn unlike_batches(found: &Comparison, kind: &StepKind) -> Option<String> {
+    type Count = fn(&StepBatch) -> Option<u64>;
+    let counts: [(&str, Count); 4] = [
+        ("requests", StepBatch::batch_size),
+        ("tokens", StepBatch::all_tokens),
+        ("prompt tokens", |batch| batch.prefills()?.tokens),
+        ("generating requests", |batch| {
+            Some(batch.decodes()?.requests)
+        }),
+    ];
+    let median = |side: usize, count: Count| {
+        let of_kind = |step: &&StepTime| step_group(&step.name) == kind.name;
+        let steps = found.steps.get(side)?.iter().filter(of_kind);
+        let mut values: Vec<u64> = steps
+            .filter_map(|step| count(&step_batch(&step.name)?))
+            .collect();
+        values.sort_unstable();
+        values.get(values.len() / 2).copied()
+    };
+    let mut said: Vec<String> = Vec::new();
+    for (what, count) in counts {
+        let (Some(a), Some(b)) = (median(0, count), median(1, count)) else {
+            continue;
+        };
+        // Of equal counts one is enough: the tokens of a decode step are its requests.
+        let text = format!("{} against {}", human::count(b), human::count(a));
+        if a != b && !said.iter().any(|known| known.starts_with(&text)) {
+            said.push(format!("{text} {what}"));
+        }
+    }
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// Returns a sentence where the medians are about the same and the means are not.
+fn tail(kind: &StepKind) -> String {
+    let [a, b] = kind.metric(Metric::Wall);
+    let is_apart = (b.mean_ns - a.mean_ns).abs() >= TAIL_PART * a.mean_ns;
+    if !kind.is_alike() || !is_apart || timed(kind).iter().any(|n| *n < ENOUGH_STEPS) {
+        return String::new();
+    }
+    let of = |ns: [f64; 2]| {
+        let [a, b] = ns.map(human::duration);
+        format!("{b} against {a}")
+    };
+    format!(
+        " Only the medians are alike: the mean is {}, the 90th percentile {}.",
+        of([a.mean_ns, b.mean_ns]),
+        of([a.p90_ns, b.p90_ns])
+    )
+}
+
+/// Minimum difference of means, as a part of the first, that medians which are alike do not hide.
+const TAIL_PART: f64 = 0.05;
 
 /// Returns which steps have no time because none follows.
 fn last_steps(found: &Comparison) -> Option<String> {

@@ -31,7 +31,7 @@ pub use compare::{
     Basis, Comparison, ENOUGH_STEPS, Metric, StepKind, StepTime, compare, compare_chosen,
     step_group,
 };
-pub use host::HostChange;
+pub use host::{HostChange, HostKind};
 pub use pair::Evidence;
 
 use crate::diff::pair::{Places, Side, keys, pair};

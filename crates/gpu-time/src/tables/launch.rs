@@ -16,12 +16,8 @@ fn metrics(times: &LaunchTimes) -> [(&'static str, &'static str, &Spread); 7] {
         ("in_call", "  launch API time", &times.in_call),
         ("queued", "  queue delay", &times.queued),
         ("dispatch", "", &times.dispatch),
-        (
-            "start_latency",
-            "  start, idle stream",
-            &times.start_latency,
-        ),
-        ("queue_gap", "  launch gap, full queue", &times.queue_gap),
+        ("start_latency", "  start latency", &times.start_latency),
+        ("queue_gap", "  gap after queued work", &times.queue_gap),
         ("call", "whole API call", &times.call),
     ]
 }

@@ -8,7 +8,9 @@
 )]
 
 use crate::support::{Dice, Maker, Value};
-use gpu_time::diff::{Basis, Comparison, Metric, answers, compare, compare_chosen, lines};
+use gpu_time::diff::{
+    Basis, Comparison, HostKind, Metric, answers, compare, compare_chosen, lines,
+};
 use gpu_time::{GpuWork, Rules, steps};
 use trace_model::Trace;
 
@@ -265,4 +267,188 @@ fn the_host_function_behind_idle_time_is_named() {
     assert!(idle.host.is_empty());
     let text = answers(&idle, false).join(" ");
     assert!(text.contains("record Python functions"), "{text}");
+}
+
+/// What the host does in a step, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Host {
+    /// Waiting for requests.
+    poll: i64,
+    /// Each of ten launch calls.
+    launch: i64,
+    /// Number of synchronizations after these.
+    syncs: i64,
+    name: &'static str,
+    /// An additional pause in every fifth step.
+    tail: i64,
+}
+
+const HOST: Host = Host {
+    poll: 0,
+    launch: 4_000,
+    syncs: 1,
+    name: "step[DECODE bs=4]",
+    tail: 0,
+};
+
+/// Twenty steps in which the host takes requests, then launches kernels of 2 us that begin 1 us after
+/// their calls, then synchronizes.
+fn hosted(host: Host) -> Trace {
+    let mut maker = Maker::new();
+    let (mut at, mut id) = (1_000_000, 0);
+    for step in 0..20 {
+        let begin = at;
+        let take = "scheduler.py(9): recv_requests";
+        maker.host((at, host.poll + 2_000), "python_function", take, &[]);
+        let poll = "<built-in method poll of zmq.Poller object at 0x7f>";
+        if host.poll > 0 {
+            maker.host((at + 1_000, host.poll), "python_function", poll, &[]);
+        }
+        at += host.poll + 2_000 + if step % 5 == 4 { host.tail } else { 0 };
+        for _ in 0..10 {
+            id += 1;
+            let args = [("correlation", Value::Int(id))];
+            maker.host((at, host.launch + 2_000), "cpu_op", "aten::mm", &[]);
+            maker.host(
+                (at + 1_000, host.launch),
+                "cuda_runtime",
+                "cudaLaunchKernel",
+                &args,
+            );
+            maker.kernel(7, (at + 2_000 + host.launch, 2_000), "gemm", &args);
+            at += host.launch + 2_000;
+        }
+        at += 500;
+        for _ in 0..host.syncs {
+            maker.host((at, 5_000), "cuda_runtime", "cudaStreamSynchronize", &[]);
+            at += 6_000;
+        }
+        maker.host((begin, at - begin), "user_annotation", host.name, &[]);
+    }
+    maker.finish()
+}
+
+fn said(a: Host, b: Host) -> (String, Comparison) {
+    let (a, b) = (hosted(a), hosted(b));
+    let works = [&GpuWork::new(&a), &GpuWork::new(&b)];
+    let found = works.map(|work| steps(work, None));
+    let both = [found[0].as_slice(), found[1].as_slice()];
+    let found = compare(works, Rules::Extended, Some(both), [None, None]);
+    (answers(&found, false).join(" "), found)
+}
+
+#[test]
+fn waits_and_calls_of_the_host_are_compared_too() {
+    // A wait for requests belongs to the function that takes them.
+    let waits = Host {
+        poll: 2_000_000,
+        ..HOST
+    };
+    for (a, b, times) in [
+        (HOST, waits, "2.002 ms per step instead of 2.000"),
+        (waits, HOST, "2.000 \u{b5}s per step instead of 2.002"),
+    ] {
+        let (text, _) = said(a, b);
+        let want = "On the host, scheduler.py(9): recv_requests (a wait for requests, data, a lock or time) takes ";
+        assert!(text.contains(want), "{text}");
+        let times = times.replace(
+            '\u{b5}',
+            if text.contains('\u{b5}') {
+                "\u{b5}"
+            } else {
+                "u"
+            },
+        );
+        assert!(text.contains(&times), "{text}");
+    }
+    // Slower launch calls are not the fault of the operator that makes them.
+    let (text, found) = said(
+        HOST,
+        Host {
+            launch: 8_000,
+            ..HOST
+        },
+    );
+    assert!(
+        text.contains("On the host, cudaLaunchKernel takes 80.00"),
+        "{text}"
+    );
+    let row = &found.host[0];
+    assert_eq!(
+        (row.name.as_str(), row.kind),
+        ("cudaLaunchKernel", HostKind::Call)
+    );
+    assert_eq!(
+        (row.per_step_ns, row.calls_per_step),
+        ([40_000.0, 80_000.0], [10.0; 2])
+    );
+    let operator = found
+        .host
+        .iter()
+        .find(|row| row.name == "aten::mm")
+        .unwrap();
+    assert_eq!(operator.per_step_ns, [20_000.0; 2]);
+    // More synchronizations are a reason, longer ones are none.
+    let (text, _) = said(HOST, Host { syncs: 7, ..HOST });
+    assert!(
+        text.contains(
+            "On the host, cudaStreamSynchronize is called 7 times per step instead of 1."
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn batches_that_differ_are_said() {
+    let (text, _) = said(
+        HOST,
+        Host {
+            name: "step[DECODE bs=16]",
+            launch: 8_000,
+            ..HOST
+        },
+    );
+    assert!(
+        text.contains(
+            "Not like with like: by their names, steps of B hold 16 against 4 requests (medians)."
+        ),
+        "{text}"
+    );
+    let prefill = |name| Host { name, ..HOST };
+    let (text, _) = said(
+        prefill("step[EXTEND bs=1 toks=1024]"),
+        prefill("step[EXTEND bs=1 toks=4096]"),
+    );
+    assert!(
+        text.contains("steps of B hold 4,096 against 1,024 tokens (medians)."),
+        "{text}"
+    );
+    assert!(
+        !said(
+            HOST,
+            Host {
+                launch: 8_000,
+                ..HOST
+            }
+        )
+        .0
+        .contains("like with like")
+    );
+}
+
+#[test]
+fn a_longer_tail_is_not_hidden_by_the_median() {
+    let (text, _) = said(
+        HOST,
+        Host {
+            tail: 3_000_000,
+            ..HOST
+        },
+    );
+    assert!(text.contains("about as fast as"), "{text}");
+    assert!(
+        text.contains("Only the medians are alike: the mean is "),
+        "{text}"
+    );
+    assert!(!said(HOST, HOST).0.contains("Only the medians"));
 }

@@ -2,8 +2,8 @@
 
 use crate::support::{Maker, Value};
 use gpu_time::{
-    GpuWork, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Roles, Rules, Split, StepRule, idle,
-    kernels, launches, split, steps,
+    GpuWork, IdleBound, IdleVerdict, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Roles, Rules,
+    Split, StepRule, answer, idle, kernels, launches, split, steps,
 };
 
 #[test]
@@ -79,7 +79,7 @@ fn long_calls_and_blocked_streams_are_no_launch_latency() {
         (200, 9_000_000, 9_000_300, [9_000_000, 100, 0, 0]),
         (60, 10, 100 + most, [0, 0, most, 0]),
         (60, 10, 101 + most, [0, 0, 0, most + 1]),
-        (60, 140, 400, [100, 0, 200, 0]),
+        (60, 140, 400, [100, 200, 0, 0]),
     ] {
         let trace = gap(called, call_ns, start);
         let t = idle(&GpuWork::new(&trace), 1).rows[0].time;
@@ -117,6 +117,140 @@ fn launches_onto_an_idle_stream_are_apart_from_queued_ones() {
         (2, 10 + 20)
     );
     assert_eq!((all.queue_gap.count, all.queue_gap.sum_ns), (1, 3));
+}
+
+/// Sixty kernels of `kernel_ns`, each of which starts `latency` after the return of its call or `gap`
+/// after the end of the kernel before, whichever is later. Returns the sums of both delays: of kernels
+/// that waited for their launch, and of those that waited for the queue.
+fn launched(
+    call_ns: i64,
+    latency: i64,
+    gap: i64,
+    kernel_ns: i64,
+) -> (trace_model::Trace, [i64; 2]) {
+    let mut maker = Maker::new();
+    let mut truth = [0; 2];
+    let (mut at, mut end) = (1_000, None);
+    for n in 0..60 {
+        let id = [("correlation", Value::Int(n + 1))];
+        maker.host((at, call_ns), "cuda_runtime", "cudaLaunchKernel", &id);
+        at += call_ns;
+        let ready = at + latency;
+        let start = ready.max(end.map_or(0, |end| end + gap));
+        maker.kernel(7, (start, kernel_ns), "k", &id);
+        if let Some(end) = end {
+            truth[usize::from(start > ready)] += start - end;
+        }
+        end = Some(start + kernel_ns);
+    }
+    (maker.finish(), truth)
+}
+
+#[test]
+fn work_that_waits_for_its_launch_is_not_queued() {
+    // Calls return before the kernel before ends, yet the latency of the launch has not passed.
+    for (call_ns, latency, kernel_ns) in [
+        (3_500, 4_500, 1_600),
+        (5_000, 4_500, 2_600),
+        (3_000, 20_000, 2_000),
+    ] {
+        let (trace, [by_launch, by_queue]) = launched(call_ns, latency, 900, kernel_ns);
+        let work = GpuWork::new(&trace);
+        let found = idle(&work, 0);
+        let t = found.rows[0].time;
+        assert_eq!(by_queue, 0);
+        assert_eq!(t.launch_call_ns + t.launch_latency_ns, by_launch, "{t:?}");
+        let verdict = IdleVerdict::of([&found]);
+        assert_eq!(verdict.bound, IdleBound::Launch);
+        let times = &launches(&work, 0).rows[0].times;
+        assert_eq!((times.start_latency.count, times.queue_gap.count), (60, 0));
+    }
+    // The host is ahead: after the first, every kernel is ready when the one before ends.
+    let (trace, [by_launch, by_queue]) = launched(2_000, 4_500, 4_000, 6_000);
+    let work = GpuWork::new(&trace);
+    let found = idle(&work, 0);
+    let t = found.rows[0].time;
+    assert_eq!((by_launch, t.launch_latency_ns + t.launch_call_ns), (0, 0));
+    assert_eq!(t.kernel_wait_ns, by_queue);
+    assert_eq!(IdleVerdict::of([&found]).bound, IdleBound::Gaps);
+    assert_eq!(launches(&work, 0).rows[0].times.queue_gap.count, 59);
+}
+
+#[test]
+fn what_the_host_did_in_a_gap_is_named_only_where_it_is_most_of_it() {
+    let cases: [(&[(i64, i64, &str, &str)], Option<&str>, bool); 5] = [
+        // An operator of 4 us in 1 ms: nothing is recorded.
+        (&[(0, 4_000, "cpu_op", "aten::mm")], None, true),
+        (
+            &[(0, 600_000, "python_function", "a.py(1): f")],
+            Some("a.py(1): f"),
+            false,
+        ),
+        // None has most of its own, but one covers most.
+        (
+            &[
+                (0, 900_000, "python_function", "a.py(1): f"),
+                (1_000, 400_000, "python_function", "a.py(9): g"),
+                (450_000, 400_000, "python_function", "a.py(9): h"),
+            ],
+            Some("a.py(1): f"),
+            false,
+        ),
+        (
+            &[
+                (0, 400_000, "python_function", "a.py(9): g"),
+                (450_000, 400_000, "python_function", "a.py(9): h"),
+            ],
+            None,
+            false,
+        ),
+        // A wait has its own name.
+        (
+            &[
+                (0, 900_000, "python_function", "a.py(1): f"),
+                (
+                    1_000,
+                    890_000,
+                    "python_function",
+                    "<built-in function sleep>",
+                ),
+            ],
+            Some("<built-in function sleep> in a.py(1): f"),
+            false,
+        ),
+    ];
+    for (host, name, unrecorded) in cases {
+        let mut maker = Maker::new();
+        let id = |n| [("correlation", Value::Int(n))];
+        maker.host((0, 5_000), "cuda_runtime", "cudaLaunchKernel", &id(1));
+        maker.kernel(7, (8_000, 2_000), "first", &id(1));
+        for (at, ns, category, text) in host {
+            maker.host((10_000 + at, *ns), category, text, &[]);
+        }
+        maker.host(
+            (1_010_000, 5_000),
+            "cuda_runtime",
+            "cudaLaunchKernel",
+            &id(2),
+        );
+        maker.kernel(7, (1_018_000, 2_000), "second", &id(2));
+        let trace = maker.finish();
+        let found = idle(&GpuWork::new(&trace), 1);
+        let gap = &found.gaps[0];
+        assert_eq!(
+            (gap.host.as_deref(), gap.unrecorded),
+            (name, unrecorded),
+            "{host:?}"
+        );
+        let said = answer::host_in_gaps(&[&found]).unwrap_or_default();
+        assert_eq!(said.contains("with_stack=True"), unrecorded, "{said}");
+        let waits = name.is_some_and(|name| name.contains("sleep"));
+        assert_eq!(
+            said.contains("waited mostly in <built-in function sleep>"),
+            waits,
+            "{said}"
+        );
+    }
 }
 
 #[test]

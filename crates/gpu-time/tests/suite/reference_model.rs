@@ -241,6 +241,7 @@ proptest! {
         let trace = trace(&made, unit);
         let work = GpuWork::new(&trace);
         let found = idle(&work, 3);
+        let all: Vec<&Work> = made.iter().collect();
         let mut scopes: Vec<(IdleScope, Option<i64>, Vec<&Work>)> = Vec::new();
         if !made.is_empty() {
             scopes.push((IdleScope::Trace, None, made.iter().collect()));
@@ -275,7 +276,8 @@ proptest! {
                 let at = match next.call {
                     None => 3,
                     Some((called, _)) if t < called && called > ran_dry => 0,
-                    Some((called, dur)) if called > ran_dry || t < called + dur => 1,
+                    Some((called, dur)) if called + dur > ran_dry => 1,
+                    Some(_) if waits_for_launch(&all, next, ran_dry) => 1,
                     Some(_) => 2,
                 };
                 causes[at] += 1;
@@ -376,7 +378,7 @@ proptest! {
                 prop_assert_eq!(row.busy_ns, ns(busy, unit));
                 prop_assert!(row.stream.is_none() || busy > 0);
                 let t = &row.time;
-                prop_assert_eq!([t.host_wait_ns, t.launch_call_ns + t.launch_latency_ns, t.kernel_wait_ns, t.other_ns], causes(&of_row, window));
+                prop_assert_eq!([t.host_wait_ns, t.launch_call_ns + t.launch_latency_ns, t.kernel_wait_ns, t.other_ns], causes(&all, &of_row, window));
             }
             let inside = |w: &&Work| window.0 <= w.start && w.start < window.1;
             let linked = made.iter().filter(inside).filter(|w| w.call.is_some()).count();
@@ -418,7 +420,7 @@ proptest! {
 }
 
 /// Returns the idle instants in `window` by cause: host wait, launch latency, kernel wait, other.
-fn causes(work: &[&Work], window: (usize, usize)) -> [i64; 4] {
+fn causes(all: &[&Work], work: &[&Work], window: (usize, usize)) -> [i64; 4] {
     let mut causes = [0; 4];
     for t in (window.0..window.1).filter(|t| !work.iter().any(|w| w.covers(*t))) {
         let ran_dry = work
@@ -431,12 +433,59 @@ fn causes(work: &[&Work], window: (usize, usize)) -> [i64; 4] {
         let cause = match next.and_then(|next| next.call) {
             None => 3,
             Some((called, _)) if after(called) && t < called => 0,
-            Some((called, dur)) if after(called) || t < called + dur => 1,
+            Some((called, dur)) if after(called + dur) => 1,
+            Some(_) if waits_for_launch(all, next.unwrap(), ran_dry.unwrap()) => 1,
             Some(_) => 2,
         };
         causes[cause] += 1;
     }
     causes
+}
+
+/// Returns `true` if `next`, whose call returned before the device ran dry, is nearer to the typical
+/// latency of launches of its kind than to the end of the work before. That latency is the median of
+/// those that found nothing running, but no more than the lower quartile of all with two or fewer
+/// unfinished ones ahead, of the last three on their stream.
+fn waits_for_launch(all: &[&Work], next: &Work, ran_dry: usize) -> bool {
+    let kind = |w: &Work| match w.category {
+        "gpu_memcpy" => 1,
+        "gpu_memset" => 2,
+        _ => 0,
+    };
+    let mut order: Vec<&Work> = all.to_vec();
+    order.sort_by_key(|w| w.start);
+    let (mut any, mut idle) = (Vec::new(), Vec::new());
+    for (i, w) in order.iter().enumerate() {
+        let Some((called, dur)) = w.call.filter(|_| kind(w) == kind(next)) else {
+            continue;
+        };
+        let returned = called + dur;
+        let of_stream = order[..i].iter().rev().filter(|v| v.stream == w.stream);
+        if of_stream
+            .take(3)
+            .filter(|v| v.start + v.dur > returned)
+            .count()
+            > 2
+        {
+            continue;
+        }
+        let latency = w.start.saturating_sub(returned);
+        any.push(latency);
+        if order[..i].iter().all(|v| v.start + v.dur <= returned) {
+            idle.push(latency);
+        }
+    }
+    any.sort_unstable();
+    idle.sort_unstable();
+    let Some(quartile) = any.get(any.len().saturating_sub(1) / 4) else {
+        return false;
+    };
+    let typical = idle
+        .get(idle.len().saturating_sub(1) / 2)
+        .unwrap_or(quartile);
+    let (called, dur) = next.call.unwrap();
+    let ready = called + dur + typical.min(quartile);
+    2 * ready >= ran_dry + next.start
 }
 
 /// Returns `true` if the activity that ends each gap is unambiguous: no two start together, and none
