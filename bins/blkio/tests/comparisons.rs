@@ -881,3 +881,192 @@ fn what_does_not_compare_is_said() {
         "{finding}"
     );
 }
+
+/// The trace without this share of its completions, each lost by chance.
+fn without_completions(text: &str, share: f64, seed: u64) -> String {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    text.lines()
+        .filter(|line| !line.starts_with('C') || random.next() >= share)
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+fn compared_texts(texts: [&str; 2]) -> (Value, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = [("a", texts[0]), ("b", texts[1])].map(|(name, text)| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let words = ["compare", &paths[0], &paths[1], "--json"];
+    let document = crate::json(&crate::blkio(dir.path(), &words));
+    let finding = document["finding"].as_str().unwrap().to_owned();
+    (document, finding)
+}
+
+fn named(document: &Value) -> Vec<&str> {
+    let causes = document["causes"].as_array().unwrap().iter();
+    causes.map(|of| of["what"].as_str().unwrap()).collect()
+}
+
+/// That a log lacks completions changes nothing that the application or the device does, and hides no change of these.
+#[test]
+fn lost_completions_are_no_cause() {
+    let slower = Device {
+        fixed_us: 110.0,
+        us_per_mib: 550.0,
+        ..DISK
+    };
+    let app = |threads, think_us| App {
+        threads,
+        think_us,
+        ..READS
+    };
+    let narrow = Device {
+        parallel: 2,
+        ..DISK
+    };
+    let rounds = App {
+        is_in_rounds: true,
+        ..READS
+    };
+    let mut seed = 40;
+    for share in [0.05, 0.1] {
+        for (a, b, device, other, wanted) in [
+            (app(4, 0.0), app(4, 0.0), DISK, DISK, None),
+            (app(1, 0.0), app(1, 0.0), DISK, DISK, None),
+            (app(32, 0.0), app(32, 0.0), narrow, narrow, None),
+            (app(4, 500.0), app(4, 500.0), DISK, DISK, None),
+            (rounds, rounds, DISK, DISK, None),
+            (app(4, 0.0), app(4, 0.0), DISK, slower, Some("device")),
+            (app(2, 0.0), app(6, 0.0), DISK, DISK, Some("queue depth")),
+            (app(4, 100.0), app(4, 900.0), DISK, DISK, Some("think time")),
+        ] {
+            for lost_of in [[0.0, share], [share, 0.0], [0.01, share]] {
+                seed += 7;
+                let texts = [(a, device, 1), (b, other, 2)]
+                    .map(|(app, device, more)| trace(&[app], device, seed + more));
+                let a = without_completions(&texts[0], lost_of[0], seed);
+                let b = without_completions(&texts[1], lost_of[1], seed + 1);
+                let (document, finding) = compared_texts([&a, &b]);
+                let found = named(&document);
+                assert_eq!(
+                    found,
+                    wanted.into_iter().collect::<Vec<_>>(),
+                    "{lost_of:?} {seed}: {finding}\n{:#}",
+                    document["parts"]
+                );
+                assert!(!finding.contains("Bytes of"), "{finding}");
+                assert!(finding.contains("of the completions of"), "{finding}");
+            }
+        }
+    }
+}
+
+/// One of two devices becomes slower, or gets fewer requests at a time: that device is named, and nothing of the other.
+#[test]
+fn the_device_that_changed_is_named() {
+    let both = |first: (App, Device), second: (App, Device), seed: u64| -> String {
+        let one = trace(&[first.0], first.1, seed);
+        let other = trace(&[second.0], second.1, seed + 90).replace(", 259, 0,", ", 259, 1,");
+        let time = |line: &str| line.split(", ").nth(1).unwrap().parse::<u64>().unwrap();
+        let mut lines: Vec<&str> = one.lines().chain(other.lines()).collect();
+        lines.sort_by_key(|line| (time(line), line.starts_with('I')));
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    };
+    let reads = App {
+        think_us: 0.0,
+        ..READS
+    };
+    let disk = Device { stray: 0.0, ..DISK };
+    let slower = Device {
+        fixed_us: 240.0,
+        us_per_mib: 1200.0,
+        ..disk
+    };
+    // Both last as long: the slower one has fewer requests.
+    let fewer = App {
+        requests: 1000,
+        ..reads
+    };
+    let deeper = App {
+        threads: 8,
+        requests: 8000,
+        ..reads
+    };
+    let a = both((reads, disk), (reads, disk), 3);
+    for (b, wanted) in [
+        (both((reads, disk), (reads, disk), 5), None),
+        (
+            both((fewer, slower), (reads, disk), 7),
+            Some(("device", "259:0")),
+        ),
+        (
+            both((reads, disk), (reads, slower), 9),
+            Some(("device", "259:1")),
+        ),
+        (
+            both((reads, disk), (deeper, disk), 11),
+            Some(("queue depth", "259:1")),
+        ),
+    ] {
+        let (document, finding) = compared_texts([&a, &b]);
+        let causes = document["causes"].as_array().unwrap().iter();
+        let found: Vec<(&str, &str)> = causes
+            .map(|of| (of["what"].as_str().unwrap(), of["device"].as_str().unwrap()))
+            .collect();
+        assert_eq!(found, wanted.into_iter().collect::<Vec<_>>(), "{finding}");
+        if let Some((_, device)) = wanted {
+            assert!(finding.contains(&format!("device {device}")), "{finding}");
+        }
+    }
+}
+
+/// Requests that arrive at a pace of their own are served more slowly: throughput stays, and latency is said to have changed.
+#[test]
+fn a_slower_device_is_named_where_requests_arrive_by_themselves() {
+    let open = |pace_us: f64, service_us: f64, seed: u64| -> String {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut servers = [0.0_f64; 8];
+        let (mut lines, mut now) = (Vec::new(), 0.0);
+        for number in 0..3000_u64 {
+            now += pace_us * random.exponential();
+            let server = servers.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
+            let end = now.max(*server) + service_us * (0.9 + 0.2 * random.next());
+            *server = end;
+            for (order, kind, t_us) in [(1, 'I', now), (0, 'C', end)] {
+                let t_ns = 1_000_000_000 + (t_us * 1000.0) as u64;
+                let sector = number * 7919 % 100_000 * 256;
+                let line =
+                    format!("{kind}, {t_ns}, 1, 259, 0, R, 65536, {sector}, 128, 0, 42, srv\n");
+                lines.push((t_ns, order, line));
+            }
+        }
+        lines.sort();
+        lines.into_iter().map(|(.., line)| line).collect()
+    };
+    for (pace_us, was_us, is_us) in [
+        (500.0, 250.0, 370.0),
+        (200.0, 400.0, 900.0),
+        (500.0, 400.0, 200.0),
+        (500.0, 300.0, 300.0),
+    ] {
+        for seed in [1, 2, 3] {
+            let (a, b) = (open(pace_us, was_us, seed), open(pace_us, is_us, seed + 30));
+            let (document, finding) = compared_texts([&a, &b]);
+            let is_changed = was_us != is_us;
+            let is_named = finding.starts_with("Device changed: mean latency")
+                || finding.contains("Without effect on it: Device changed");
+            assert_eq!(
+                is_named, is_changed,
+                "{pace_us} {was_us} {is_us}: {finding}"
+            );
+            assert!(
+                named(&document)
+                    .iter()
+                    .all(|of| *of == "device" && is_changed),
+                "{finding}"
+            );
+        }
+    }
+}

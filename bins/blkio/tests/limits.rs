@@ -447,3 +447,75 @@ fn comparing_names_the_deeper_queue() {
     // The signatures of other tools' causes have no say.
     assert!(!said.contains("cause:"), "{said}");
 }
+
+/// Without some of its completions a trace has the rates, the busy time and the yardstick that it has with them.
+#[test]
+fn rates_of_a_log_with_lost_completions_agree() {
+    for (depths, think_ns) in [(&[1][..], 0), (&[4], 0), (&[8], 300_000)] {
+        let plan = Plan {
+            requests: 6000,
+            depths,
+            bytes: 128 << 10,
+            think_ns,
+            latency_ns: 100_000,
+            service_ns: 1_000,
+        };
+        let text = trace(&plan, 5);
+        let document = |lost: u64| -> Value {
+            let mut state = 3_u64;
+            let kept = text.lines().filter(|line| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                !line.starts_with('C') || (state >> 33) % 100 >= lost
+            });
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("trace.txt");
+            std::fs::write(
+                &path,
+                kept.map(|line| format!("{line}\n")).collect::<String>(),
+            )
+            .unwrap();
+            let words = [
+                "stats",
+                path.to_str().unwrap(),
+                "--json",
+                "--yardstick",
+                "20GB/s",
+            ];
+            serde_json::from_str(&said(&words)).unwrap()
+        };
+        let whole = document(0);
+        for lost in [6, 20] {
+            let found = document(lost);
+            let mean = found["extra"]["mean_rates"]["read_bytes_per_s"]
+                .as_f64()
+                .unwrap();
+            let busy = found["extra"]["rates_while_busy"]["read_bytes_per_s"]
+                .as_f64()
+                .unwrap();
+            let best = found["extra"]["best_100ms"]["read_bytes_per_s"]
+                .as_f64()
+                .unwrap();
+            assert!(
+                busy >= mean * 0.999 && best >= mean * 0.97,
+                "{depths:?} {lost}: {mean} {busy} {best}"
+            );
+            for place in [
+                "/extra/rates_while_busy/read_bytes_per_s",
+                "/limit/bytes_per_s",
+                "/limit/bytes_per_busy_s",
+                "/limit/depth_while_busy",
+                "/limit/yardstick/share_of_bytes_per_s",
+                "/phases/phases/0/limit/bytes_per_s",
+            ] {
+                let [was, is] =
+                    [&whole, &found].map(|of| of.pointer(place).unwrap().as_f64().unwrap());
+                assert!(
+                    (is / was - 1.0).abs() < 0.03,
+                    "{depths:?} {lost} {place}: {was} {is}"
+                );
+            }
+        }
+    }
+}

@@ -429,3 +429,61 @@ fn tiers_are_judged_by_what_goes_on() {
         (true.into(), false.into())
     );
 }
+
+/// A recording of loads only says nothing of ages and wear, however it was sampled: the stores that decide were not recorded.
+#[test]
+fn tiers_are_not_judged_by_stores_that_were_not_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    // A line is rewritten every 20 ms and loaded after 5 ms, for 20 s; one of four accesses is sampled.
+    let recorded = |with_stores: bool| {
+        let (mut text, mut state) = (String::new(), 3_u64);
+        for at in 0..1000_u64 {
+            for (event, delay) in [("mem-stores", 0), ("mem-loads", 5_000_000)] {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let time = at * 20_000_000 + delay;
+                if (state >> 33) % 4 == 0 && (with_stores || delay > 0) {
+                    let (s, ns) = (time / 1_000_000_000, time % 1_000_000_000);
+                    let address = 0x7f20_0000_0000_u64 + (at % 16) * 64;
+                    let _ = writeln!(
+                        text,
+                        "c 1 [000] {s}.{ns:09}: 4 cpu/{event}/P: {address:x} ggml_add+0x1 (/x)"
+                    );
+                }
+            }
+        }
+        std::fs::write(dir.join("perf.txt"), text).unwrap();
+        let tier = "m:retention=1s,capacity=1GiB,endurance=1,bandwidth=1TB/s";
+        json(&call(
+            dir,
+            &["analyse", "perf.txt", "--json", "--tier", tier],
+        ))
+    };
+    let found = recorded(false);
+    for fit in found["tiers"].as_array().unwrap() {
+        let question = fit["question"].as_str().unwrap();
+        if question != "capacity" {
+            assert_eq!(fit["answer"], "cannot say", "{fit}");
+            let note = fit["note"].as_str().unwrap();
+            assert!(note.contains("no store was recorded"), "{fit}");
+            assert!(fit["needed_high"].is_null(), "{fit}");
+        }
+        if question == "retention" || question == "endurance" {
+            assert!(fit["needed_low"].is_null(), "{fit}");
+        }
+    }
+    for column in ["read_age_p50_low_ns", "read_age_p99_low_ns"] {
+        let low = cell(&found, "verdict", "activation", column);
+        assert!(low.is_null(), "{column}: {low}");
+    }
+    // With them, data is read that was stored 5 ms before.
+    let found = recorded(true);
+    let fits = found["tiers"].as_array().unwrap();
+    let age = fits
+        .iter()
+        .find(|fit| fit["question"] == "retention")
+        .unwrap();
+    assert!(age["needed_low"].as_f64() <= Some(0.005), "{age}");
+}

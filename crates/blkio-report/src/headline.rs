@@ -3,7 +3,7 @@
 use report::{Unit, human};
 use serde_json::Value;
 
-use crate::document::DIFFERS;
+use crate::document::{DIFFERS, is_at_work};
 use crate::value::number;
 
 /// Share of time without requests from which that is said beside the limit.
@@ -42,10 +42,7 @@ pub fn headline(document: &Value) -> String {
     let phases = document["phases"]["phases"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    let working: Vec<&Value> = phases
-        .iter()
-        .filter(|phase| phase["label"] != "idle" && phase["limit"].is_object())
-        .collect();
+    let working: Vec<&Value> = phases.iter().filter(|phase| is_at_work(phase)).collect();
     let by_length =
         |a: &&&Value, b: &&&Value| number(&a["duration_ns"]).total_cmp(&number(&b["duration_ns"]));
     let Some(longest) = working
@@ -59,7 +56,7 @@ pub fn headline(document: &Value) -> String {
     let share_of = |phase: &Value| number(&phase["duration_ns"]) / span_ns.max(1.0) * 100.0;
     let label = format!(
         "{}, {:.1} % of the time",
-        longest["label"].as_str().unwrap_or(""),
+        label_of(longest),
         share_of(longest)
     );
     // The best stretch of the whole trace is no yardstick for a phase of another kind.
@@ -78,7 +75,7 @@ pub fn headline(document: &Value) -> String {
             .iter()
             .take(OTHERS)
             .map(|phase| {
-                let label = phase["label"].as_str().unwrap_or("");
+                let label = label_of(phase);
                 let limiter = phase["limit"]["limiter"].as_str().unwrap_or("cannot say");
                 format!(
                     "{label} ({}, {:.1} %): {limiter}{}",
@@ -107,6 +104,14 @@ pub fn headline(document: &Value) -> String {
         "Longest phase ({label}): {of_longest} Over the whole trace nothing is in flight {:.1} % of the time.",
         idle * 100.0
     )
+}
+
+/// Name of a phase that has requests.
+fn label_of(phase: &Value) -> &str {
+    match phase["label"].as_str().unwrap_or("") {
+        "idle" => "nearly idle",
+        label => label,
+    }
 }
 
 /// The limit of the whole trace, with the phase that shows what limits its longest one.
@@ -245,19 +250,20 @@ fn sentence(limit: &Value, document: &Value) -> String {
         ),
         "request size" => format!(
             "Limited by request size: the device is at its rate of requests, {} of {} at depth {depth:.1}, {} (busy {busy:.1} %{}). {}",
-            human::quantity(number(&limit["iops"]), Unit::PerSecond),
+            rate_of_requests(limit, idle),
             mean_size(limit),
             at_work,
             flat(gain),
             more.unwrap_or_else(|| format!("How much larger requests would move cannot be said from this trace: record them{}.", or_yardstick(limit)))
         ),
         "device" => format!(
-            "Limited by the device: busy {busy:.1} % of the time at depth {depth:.1}{}, {} of {size} {direction}s{}. More threads or iodepth would {}.",
+            "Limited by the device: busy {busy:.1} % of the time at depth {depth:.1}{}, {} of {direction}s of {}{}. More threads or iodepth would {}.",
             match by_phase(limit, "depth") {
                 Some(that) => format!(", and {that}"),
                 None => flat(gain),
             },
             at_work,
+            mean_size(limit),
             reached(limit),
             if think < NO_PAUSES {
                 "only add latency".to_owned()
@@ -272,7 +278,28 @@ fn sentence(limit: &Value, document: &Value) -> String {
     } else {
         pauses(limit, idle)
     };
-    text + &too_low + &pauses + &other_size(limit) + &unused(limit)
+    // What limits the rest of the time may not be known, but what the pauses cost is.
+    let pauses = if limiter == "cannot say" && think >= IDLE && limit["is_enough"] == true {
+        format!(
+            "{pauses} Without think time it would move {}.",
+            without_pauses(limit)
+        )
+    } else {
+        pauses
+    };
+    text + &too_low + &pauses + &other_size(limit) + &unused(limit) + &lost(limit)
+}
+
+/// That completions were lost, and what is taken for them; empty where none were.
+fn lost(limit: &Value) -> String {
+    let share = number(&limit["lost_share"]);
+    if share <= 0.0 {
+        return String::new();
+    }
+    format!(
+        " {:.1} % of the requests lost their completion: rates are of all that were issued, busy time and depth are estimated as if the lost ones took as long as the others.",
+        share * 100.0
+    )
 }
 
 /// The answer for a recording whose requests move no data; `None` where there are others, or none completed.
@@ -338,6 +365,16 @@ fn own_pace(limit: &Value) -> String {
         " Only {:.0} % of the requests are issued when another completes: if they arrive at a pace of their own, that limits, and a deeper queue changes nothing.",
         share * 100.0
     )
+}
+
+/// Returns the requests per second that the device serves: while it is busy, since its pauses say nothing of it.
+fn rate_of_requests(limit: &Value, idle: f64) -> String {
+    let rate = |of: f64| human::quantity(of, Unit::PerSecond);
+    let iops = number(&limit["iops"]);
+    if idle < NO_PAUSES {
+        return rate(iops);
+    }
+    rate(iops / (1.0 - idle).max(1e-9)) + " while busy,"
 }
 
 /// Returns the size of the requests: the commonest, or the mean where others add much.

@@ -41,6 +41,7 @@ pub mod files;
 pub mod fio_check;
 mod headline;
 pub mod limit;
+mod loss;
 pub mod overlay;
 mod page;
 pub mod phase_yardsticks;

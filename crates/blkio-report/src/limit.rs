@@ -7,6 +7,8 @@
 
 use blkio_parser::analyse::samples::{Sample, Samples};
 
+use crate::loss::hidden_weight;
+
 /// Completed requests below which nothing is said.
 const LEAST: u64 = 50;
 /// Requests that should have been deeper than any was, had there been one more thread, from which there is none.
@@ -195,8 +197,10 @@ pub struct Load {
     pub flushes: u64,
     /// Sum of the latencies of those.
     pub flush_ns: u128,
-    /// Time with a request in flight, with data or without.
+    /// Time with a request in flight, with data or without; by estimate where completions were lost.
     pub busy_ns: u64,
+    /// Share of the requests whose completion was lost, which are in none of the other members: rates are by those that were issued.
+    pub lost: f64,
     /// Sum of depth times nanoseconds.
     pub integral: u128,
     /// Pauses without a request in flight, in ascending order.
@@ -218,15 +222,18 @@ pub struct Load {
 }
 
 impl Load {
-    /// Measures the requests issued from one time until before another.
+    /// Measures the requests issued from one time until before another, of which this share lost its completion.
     #[must_use]
-    pub fn of(samples: &Samples, from_ns: u64, until_ns: u64) -> Self {
-        Self::of_blocks(&samples.within(from_ns, until_ns))
+    pub fn of(samples: &Samples, from_ns: u64, until_ns: u64, lost: f64) -> Self {
+        Self::of_blocks(&samples.within(from_ns, until_ns), lost)
     }
 
     /// Measures requests in blocks of successive ones, each in order of issue.
-    pub(crate) fn of_blocks(blocks: &[Vec<Sample>]) -> Self {
-        let mut load = Self::default();
+    pub(crate) fn of_blocks(blocks: &[Vec<Sample>], lost: f64) -> Self {
+        let mut load = Self {
+            lost,
+            ..Self::default()
+        };
         let mut sizes: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
         for sample in blocks.iter().flatten() {
             if !sample.is_data() {
@@ -246,6 +253,11 @@ impl Load {
             load.sweep(block, is_write);
         }
         load.gaps_ns.sort_unstable();
+        if lost > 0.0 {
+            let hidden: f64 = blocks.iter().map(|block| hidden_ns(block, lost)).sum();
+            load.busy_ns =
+                (load.busy_ns + blkio_companions::num::whole(hidden.max(0.0))).min(load.time_ns);
+        }
         load
     }
 
@@ -315,7 +327,17 @@ impl Load {
     /// Returns the mean number of requests in flight while there are any.
     #[must_use]
     pub fn depth_while_busy(&self) -> f64 {
-        self.integral as f64 / (self.busy_ns as f64).max(1.0)
+        self.in_flight_ns() / (self.busy_ns as f64).max(1.0)
+    }
+
+    /// Depth times nanoseconds, with the requests whose completion was lost.
+    fn in_flight_ns(&self) -> f64 {
+        self.integral as f64 * self.issued()
+    }
+
+    /// Requests issued for each that completed.
+    fn issued(&self) -> f64 {
+        1.0 / (1.0 - self.lost).max(1e-9)
     }
 
     /// Returns the number and sum of the pauses that are breaks between phases, in nanoseconds: up to three of at least 5 % of the time each
@@ -377,7 +399,8 @@ impl Load {
     /// does. Others come at a pace of their own, or together.
     #[must_use]
     pub fn following_share(&self) -> f64 {
-        self.following as f64 / (self.all() as f64).max(1.0)
+        // What a lost completion was followed by is not known.
+        (self.following as f64 * self.issued() / (self.all() as f64).max(1.0)).min(1.0)
     }
 
     /// Upper bound of the gain of throughput if the application made no pauses; `None` where the trace shows none.
@@ -394,7 +417,7 @@ impl Load {
             return None;
         }
         let threads = self.max_depth as f64;
-        let in_flight = self.integral as f64 / time_ns;
+        let in_flight = self.in_flight_ns() / time_ns;
         let of_each = in_flight / (threads + 1.0);
         if requests * of_each.powf(threads) < MISSED {
             return None;
@@ -407,7 +430,7 @@ impl Load {
             // A latency is rounded to the resolution of the clock, and the edges of a trace are of one request.
             (variance / requests).sqrt() / mean + threads / requests
         };
-        let in_flight = self.integral as f64 / self.time_ns as f64;
+        let in_flight = self.in_flight_ns() / self.time_ns as f64;
         Some(threads / in_flight * self.waiting() * (1.0 + SURE * error))
     }
 
@@ -446,19 +469,19 @@ impl Load {
     /// Returns the bytes per second over the whole stretch.
     #[must_use]
     pub fn bytes_per_s(&self) -> f64 {
-        self.bytes as f64 / (self.time_ns as f64 / 1e9).max(1e-9)
+        self.bytes as f64 * self.issued() / (self.time_ns as f64 / 1e9).max(1e-9)
     }
 
     /// Returns the bytes per second while requests were in flight.
     #[must_use]
     pub fn bytes_per_busy_s(&self) -> f64 {
-        self.bytes as f64 / (self.busy_ns as f64 / 1e9).max(1e-9)
+        self.bytes as f64 * self.issued() / (self.busy_ns as f64 / 1e9).max(1e-9)
     }
 
     /// Returns the requests per second over the whole stretch.
     #[must_use]
     pub fn iops(&self) -> f64 {
-        self.requests as f64 / (self.time_ns as f64 / 1e9).max(1e-9)
+        self.requests as f64 * self.issued() / (self.time_ns as f64 / 1e9).max(1e-9)
     }
 
     /// Gain of throughput per gain of depth with its standard error: 0 at a device that is at its limit, 1 where latency does
@@ -567,4 +590,31 @@ impl Load {
     pub fn slot(&self) -> usize {
         usize::from(self.writes * 2 > self.requests)
     }
+}
+
+/// Time with a request in flight that the completions of a block do not show, since this share of them was lost.
+fn hidden_ns(block: &[Sample], lost: f64) -> f64 {
+    let mut ends: Vec<u64> = block.iter().map(Sample::end_ns).collect();
+    ends.sort_unstable();
+    let mut ends = ends.into_iter().peekable();
+    let (mut depth, mut since_ns, mut hidden) = (0_u64, 0, 0.0);
+    let mut pass = |depth: u64, t_ns: u64| {
+        let lasted = t_ns.saturating_sub(std::mem::replace(&mut since_ns, t_ns));
+        if depth > 0 {
+            hidden += hidden_weight(lost, depth) * lasted as f64;
+        }
+    };
+    for sample in block {
+        while let Some(end) = ends.next_if(|end| *end <= sample.issue_ns && depth > 0) {
+            pass(depth, end);
+            depth -= 1;
+        }
+        pass(depth, sample.issue_ns);
+        depth += 1;
+    }
+    for end in ends {
+        pass(depth, end);
+        depth = depth.saturating_sub(1);
+    }
+    hidden
 }

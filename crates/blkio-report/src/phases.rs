@@ -4,7 +4,7 @@
 //! written, the share of reads, and the logarithm of the mean size of requests. Where the utilisation of a GPU is known at the
 //! same time, it is the fifth. Each cut costs three times the logarithm of the length per feature, so noise is not cut.
 //!
-//! Pieces that do the same are one phase, unless the GPU did something else for seconds: traffic alone does not show where
+//! Pieces that do the same are one phase, unless one moves a hundred times as much as the other, or the GPU did something else for seconds: traffic alone does not show where
 //! computing begins that keeps the device as busy as before.
 
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ const FEATURES: usize = 5;
 const GPU: usize = FEATURES - 1;
 /// What a cut costs per feature, times the logarithm of the number of bins.
 const PENALTY: f64 = 3.0;
+/// Ratio of two rates from which pieces are different phases whatever they do: the lower is idle beside the higher.
+const UNLIKE: f64 = 100.0;
 /// Shortest phase that only the GPU tells from its neighbours: three bins of a second, for its readings are a fifth of a
 /// second apart, and its clock may be off by as much as a second.
 const SHORTEST_OF_GPU_NS: u64 = 3 * SECOND;
@@ -170,13 +172,19 @@ pub fn detect(
     for range in cuts.best() {
         let label = label(bins.get(range.clone()).unwrap_or_default(), usual);
         match pieces.last_mut() {
-            // Pieces of one kind are one phase, whatever their rates. The GPU may tell them apart.
-            Some((kind, before)) if *kind == label && !with_gpu => before.end = range.end,
+            // Pieces of one kind are one phase, unless one is idle beside the other. The GPU may tell them apart.
+            Some((kind, before))
+                if *kind == label && !with_gpu && !are_unlike(&bins, before, &range) =>
+            {
+                before.end = range.end;
+            }
             _ => pieces.push((label, range)),
         }
     }
     if with_gpu {
         cuts.join(&mut pieces, bin_ns);
+    } else {
+        sharpen(&bins, &mut pieces);
     }
     let phase = |(label, range): (Label, Range<usize>)| {
         let mut phase = Phase {
@@ -241,6 +249,49 @@ fn label(bins: &[Bin], [usual_bytes, usual_ios]: [f64; 2]) -> Label {
         Label::WriteHeavy
     } else {
         Label::ReadHeavy
+    }
+}
+
+/// Mean bytes and requests of a bin.
+fn means_of(bins: &[Bin], range: &Range<usize>) -> [f64; 2] {
+    let own = bins.get(range.clone()).unwrap_or_default();
+    let sum = |of: fn(&Bin) -> u64| own.iter().map(of).sum::<u64>() as f64;
+    [Bin::bytes, Bin::ios].map(|of| sum(of) / (own.len() as f64).max(1.0))
+}
+
+/// Returns `true` if one piece moves so little beside the other, in bytes and in requests, as [`Label::Idle`] beside the usual traffic.
+fn are_unlike(bins: &[Bin], a: &Range<usize>, b: &Range<usize>) -> bool {
+    let (a, b) = (means_of(bins, a), means_of(bins, b));
+    a.iter()
+        .zip(b)
+        .all(|(a, b)| a.min(b) > 0.0 && a.max(b) >= UNLIKE * a.min(b))
+}
+
+/// Moves the cuts between pieces of unlike rates to where these change: requests with pauses between them leave bins empty, and the first
+/// bins that are not look like the piece before rather than the mean of their own.
+fn sharpen(bins: &[Bin], pieces: &mut [(Label, Range<usize>)]) {
+    for at in 1..pieces.len() {
+        let Some([(_, left), (_, right)]) = pieces.get_mut(at - 1..=at) else {
+            return;
+        };
+        if !are_unlike(bins, left, right) {
+            continue;
+        }
+        let ([a, _], [b, _]) = (means_of(bins, left), means_of(bins, right));
+        let between = (a * b).sqrt();
+        let is_left = |at: usize| {
+            let bytes = bins.get(at).map_or(0.0, |bin| bin.bytes() as f64);
+            (bytes >= between) == (a > b)
+        };
+        let mut cut = left.end;
+        while cut > left.start + 1 && !is_left(cut - 1) {
+            cut -= 1;
+        }
+        while cut >= left.end && cut + 1 < right.end && is_left(cut) {
+            cut += 1;
+        }
+        left.end = cut;
+        right.start = cut;
     }
 }
 
@@ -489,6 +540,35 @@ mod tests {
         let labels: Vec<Label> = found.phases.iter().map(|p| p.label).collect();
         assert_eq!(labels, [Label::WriteHeavy]);
         assert_eq!(found.phases[0].write.ios, 800);
+    }
+
+    /// A burst, and then single requests with pauses that leave bins empty: two phases, cut where the burst ends, however long the second is.
+    #[test]
+    fn a_burst_is_cut_from_the_slow_requests_behind_it() {
+        let amount = |ios, bytes| Amount { ios, bytes };
+        for (burst, slow, step) in [(25, 540, 2), (25, 1060, 2), (33, 330, 3), (40, 90, 1)] {
+            for is_before in [true, false] {
+                let place = |bin: u64| {
+                    if is_before {
+                        bin
+                    } else {
+                        burst + slow - 1 - bin
+                    }
+                };
+                let fast = (0..burst).map(|bin| (place(bin), amount(480, 480 << 16)));
+                let rest = (burst..burst + slow).step_by(step);
+                let rest = rest.map(|bin| (place(bin), amount(1, 1 << 16)));
+                let read: BTreeMap<u64, Amount> = fast.chain(rest).collect();
+                let found = detect(&read, &BTreeMap::new(), GRID_NS, &[]);
+                let cuts: Vec<u64> = found.phases.iter().map(|p| p.start_ns / GRID_NS).collect();
+                let wanted = if is_before { burst } else { slow };
+                assert_eq!(cuts.len(), 2, "{burst} {slow} {step} {is_before}: {cuts:?}");
+                assert!(
+                    cuts[1].abs_diff(wanted) <= 1,
+                    "{burst} {slow} {step}: {cuts:?}"
+                );
+            }
+        }
     }
 
     #[test]

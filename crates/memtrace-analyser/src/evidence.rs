@@ -90,6 +90,8 @@ pub(crate) struct Recording {
     pub(crate) last_ns: u64,
     /// Whether every load and every store was recorded, and there are both.
     pub(crate) is_complete: bool,
+    /// Whether any store was recorded: without one it may have been set to record loads only.
+    pub(crate) has_stores: bool,
     /// Probability with which a store was recorded; `None` where no store was, or rows do not state their periods.
     pub(crate) store_probability: Option<f64>,
 }
@@ -103,6 +105,7 @@ impl Recording {
         Self {
             first_ns,
             last_ns,
+            has_stores: stores > 0,
             is_complete: is_stated
                 && loads > 0
                 && stores > 0

@@ -454,7 +454,8 @@ fn of_type(
                     .last_ns
                     .saturating_sub(scan.first_store_ns.unwrap_or(recording.first_ns)),
                 read_age_ns: match scan.evidence.rate() {
-                    _ if !has_accesses => None,
+                    // Pairs with stores that a recording cannot have bound no age.
+                    _ if !has_accesses || !recording.has_stores => None,
                     Rate::Complete => ages,
                     Rate::Sampled(_) => scan
                         .evidence

@@ -14,6 +14,7 @@ use crate::answers::{bytes, number};
 const LINE_BYTES: f64 = 64.0;
 /// Required lifetime of a tier's cells in years.
 const WEAR_YEARS: f64 = 5.0;
+const NO_STORE: &str = "no store was recorded";
 const NO_ACCESSES: &str = "no loads or stores were recorded";
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
@@ -252,9 +253,13 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
                     .to_owned()
             }
             Records::Accesses => format!(
-                "busiest of {} windows of {} s, 64 B for each access{}",
+                "busiest of {} windows of {} s, 64 B for each {}{}",
                 kind.window_loads.len(),
                 number(seconds(analysis.window_ns)),
+                match need.has_stores {
+                    true => "access",
+                    false => "load: no store was recorded",
+                },
                 match need.is_sampled {
                     true => "; 95 % bounds that hold for all windows at once",
                     false => "",
@@ -272,6 +277,7 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
                 number(size / retention / 1e6)
             ),
             _ if analysis.records != Records::Accesses => NO_ACCESSES.to_owned(),
+            _ if !need.has_stores => NO_STORE.to_owned(),
             ([Some(low), None], _) if need.age_is_cut => {
                 format!("read until the recording ends: at least {} s", number(low))
             }
@@ -285,6 +291,7 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
         let lasts = |written: f64| lasting(endurance * capacity / written);
         let half = number(seconds(kind.late_stores.length_ns));
         let note = match need.written {
+            _ if analysis.records == Records::Accesses && !need.has_stores => NO_STORE.to_owned(),
             [_, Some(high)] if high <= 0.0 && kind.stores == 0 => "never written".to_owned(),
             [_, Some(high)] if high <= 0.0 => format!("not written in the last {half} s"),
             [Some(low), Some(high)] if low >= high => format!(
@@ -322,6 +329,8 @@ struct Need {
     is_growing: bool,
     /// Bytes per second in the busiest window.
     peak: [Option<f64>; 2],
+    /// `true` if the recording has any store. One of loads only says nothing of stores, and with them of ages.
+    has_stores: bool,
     /// `true` if `peak` is estimated from samples.
     is_sampled: bool,
     /// Sustained bytes per second.
@@ -360,6 +369,7 @@ impl Need {
             Rate::Unknown => None,
         };
         let has_accesses = analysis.records == Records::Accesses;
+        let has_stores = analysis.types.iter().any(|kind| kind.stores > 0);
         let scale = scale.filter(|_| has_accesses && !analysis.made_up_clock);
         // Counts of samples are known to two standard deviations.
         let range = |count: u64, seconds: f64| {
@@ -382,6 +392,11 @@ impl Need {
                 [scale.map(|_| mean), None]
             }
             _ => most(&windows).map(each),
+        };
+        // Stores, which are not there, come on top.
+        let peak = match (has_stores, peak) {
+            (true, peak) => peak,
+            (false, [low, _]) => [low, None],
         };
         let size = (kind.distinct_pages * 4096) as f64;
         // Some touched memory may have been freed before the rest was allocated, so only the memory
@@ -415,9 +430,10 @@ impl Need {
                 Some(size).filter(|_| rate == Rate::Complete && !is_growing),
             ],
             is_growing,
+            has_stores,
             peak,
             is_sampled: rate != Rate::Complete,
-            written: [low, high],
+            written: [low, high].map(|bound| bound.filter(|_| has_stores)),
             age_is_cut,
             age: [
                 age.map(|age| age.low / 1e9),

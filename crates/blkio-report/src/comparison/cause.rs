@@ -17,8 +17,10 @@ use report::human;
 use serde_json::{Value, json};
 
 use super::others::Others;
-use super::pace::Pace;
+use super::pace::{Manner, Pace};
 use crate::limit::{AtDepth, Load};
+use crate::loss::Loss;
+use blkio_parser::Stats;
 
 /// Change from which something is a cause.
 const CHANGED: f64 = 0.05;
@@ -36,6 +38,11 @@ const SAME: f64 = 0.02;
 const REST: f64 = 0.2;
 /// Share of the largest cause below which another is not named beside it.
 const BESIDE: f64 = 0.15;
+
+/// Factor by which the longest latency differs where few requests stall.
+const STALL: f64 = 10.0;
+/// Share of requests issued as another completes below which they come at a pace of their own.
+const OWN_PACE: f64 = 0.5;
 
 /// What may change the time per byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +103,8 @@ impl Term {
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) label: String,
+    /// The device, of several.
+    device: Option<String>,
     pub(super) sides: [Pace; 2],
     /// Bytes of each side.
     pub(super) bytes: [f64; 2],
@@ -224,6 +233,7 @@ impl Pair {
     /// Takes a part of both runs, with the bytes read and written of each, and the processes that use the device in one of them only.
     pub(super) fn new(
         label: &str,
+        device: Option<&str>,
         sides: [Pace; 2],
         ways: [[f64; 2]; 2],
         beside: Option<String>,
@@ -286,7 +296,7 @@ impl Pair {
             }
         }
         let follows = latency - rest;
-        let (mut device, mut other) = (0.0, 0.0);
+        let (mut of_device, mut other) = (0.0, 0.0);
         if beside.is_some() {
             other = rest;
         } else if is_other_pattern {
@@ -294,7 +304,7 @@ impl Pair {
         } else if writes.abs() >= OTHER_MIX {
             mix += rest;
         } else {
-            device = rest;
+            of_device = rest;
         }
         let error_of_rest = if follows.abs() > 0.0 {
             error_of_latency.max(error_of_all)
@@ -304,16 +314,18 @@ impl Pair {
         let term = |cause, log, error| Term { cause, log, error };
         let terms = vec![
             term(Cause::ThinkTime, think, error_of_pause),
-            term(Cause::QueueDepth, depth, 0.0),
+            // Depths of those that are left show a number of threads only about.
+            term(Cause::QueueDepth, depth, a.lost.max(b.lost) / 2.0),
             term(Cause::RequestSize, size, error_of_size),
             term(Cause::AccessPattern, pattern, error_of_rest),
             term(Cause::DirectionMix, mix, error_of_rest.max(error_of_size)),
             term(Cause::Flush, flush, error_of_flush),
             term(Cause::OtherProcess, other, error_of_rest),
-            term(Cause::Device, device, error_of_rest),
+            term(Cause::Device, of_device, error_of_rest),
         ];
         Self {
             label: label.to_owned(),
+            device: device.map(str::to_owned),
             sides: [a, b],
             bytes: ways.map(|of| of.iter().sum()),
             ways,
@@ -323,6 +335,45 @@ impl Pair {
             or_threads,
             beside,
         }
+    }
+
+    /// Names the part.
+    fn part(&self) -> String {
+        match &self.device {
+            None => format!("{} part", self.label),
+            Some(device) => format!("{} part of device {device}", self.label),
+        }
+    }
+
+    /// Logarithm of the ratio of the latencies of requests that come at the same pace of their own in both runs, where it changed; else `None`.
+    ///
+    /// Such requests wait for no other, so that latency changes nothing but itself, and nothing that the application does changes it.
+    fn latency_at_own_pace(&self) -> Option<f64> {
+        let [a, b] = &self.sides;
+        let is_alike = |of: fn(&Pace) -> f64| (of(b) / of(a)).ln().abs() < CHANGED.ln_1p();
+        let is_own = |of: &Pace| of.following() < OWN_PACE && of.manner == Manner::Other;
+        let (of_a, of_b) = (a.threads(), b.threads());
+        let patterns = a.sequential.zip(b.sequential);
+        let is_same = self.beside.is_none()
+            && is_own(a)
+            && is_own(b)
+            && is_alike(Pace::interval)
+            && is_alike(Pace::size)
+            && a.flushes + b.flushes <= 0.0
+            && (a.write_share() - b.write_share()).abs() < OTHER_MIX
+            && patterns.is_none_or(|(a, b)| (a - b).abs() < OTHER_PATTERN)
+            && of_a.start.max(of_b.start) < of_a.end.min(of_b.end);
+        let [x, y] = self.both(Pace::latency);
+        let log = (y / x).ln();
+        let error = (a.error_of_latency() / (x * x) + b.error_of_latency() / (y * y)).sqrt();
+        let [p, q] = self.both(|of| of.latency_at(0.5));
+        let typical = (q / p).ln();
+        let least = CHANGED.ln_1p();
+        let is_changed = log.abs() >= least.max(SURE * error)
+            && typical.abs() >= least
+            && log * typical > 0.0
+            && log.is_finite();
+        (is_same && is_changed).then_some(log)
     }
 
     fn both(&self, of: impl Fn(&Pace) -> f64) -> [f64; 2] {
@@ -476,8 +527,12 @@ impl Pair {
                 self.beside.as_deref().unwrap_or("another process")
             ),
             Cause::Device => format!(
-                "{}, which nothing that the application does explains: the device or its state differs",
-                self.latencies()
+                "{}, which nothing that the application does explains: the device or its state differs{}",
+                self.latencies(),
+                match self.stalls() {
+                    Some(text) => format!(", by {text}"),
+                    None => String::new(),
+                }
             ),
         }
     }
@@ -486,6 +541,23 @@ impl Pair {
     fn latencies(&self) -> String {
         let [a, b] = self.both(Pace::latency);
         format!("mean latency {} to {}", time(a), time(b))
+    }
+
+    /// Says that few requests make the difference, of which neither the typical nor the long latency tells; `None` where they do not.
+    fn stalls(&self) -> Option<String> {
+        let change = |share: f64| {
+            let [a, b] = self.both(|of| of.latency_at(share));
+            (b / a.max(1.0)).ln().abs()
+        };
+        let stays = |share: f64| change(share) < CHANGED.ln_1p();
+        let [a, b] = self.both(|of| of.latency_at(1.0));
+        (stays(0.5) && stays(0.99) && change(1.0) >= STALL.ln()).then(|| {
+            format!(
+                "a stall of few requests (longest {} to {}; p50 and p99 stay)",
+                time(a),
+                time(b)
+            )
+        })
     }
 
     /// Typical and long latencies of both sides.
@@ -557,9 +629,13 @@ impl Pair {
         if self.is_changed() {
             format!("The time per byte changed, but no cause is established by itself: {what}. ")
         } else {
-            format!(
-                "No cause is established, and none is ruled out: {what}. Chance may make as much in runs this short: record longer. "
-            )
+            let why = match self.stalls() {
+                // The detail of the device says so.
+                Some(_) if term.cause == Cause::Device => String::new(),
+                Some(stall) => format!("The runs differ by {stall}. "),
+                None => "Chance may make as much in runs this short: record longer. ".to_owned(),
+            };
+            format!("No cause is established, and none is ruled out: {what}. {why}")
         }
     }
 
@@ -568,12 +644,19 @@ impl Pair {
         let [a, b] = self.both(|of| 1e9 / of.per_byte().max(1e-12));
         let rate = |of: f64| human::quantity(of, report::Unit::Bytes) + "/s";
         let whole = format!(
-            "Time per byte of the {} part: {:.2}x ({} to {} without breaks)",
-            self.label,
+            "Time per byte of the {}: {:.2}x ({} to {} without breaks)",
+            self.part(),
             self.log().exp(),
             rate(a),
             rate(b)
         );
+        if self.latency_at_own_pace().is_some() {
+            return format!(
+                "Device changed: {} ({}), while the application's requests come as often as before: the device or its state differs. The time per byte stays the same, since they come at a pace of their own. {whole}.",
+                self.latencies(),
+                self.tails()
+            );
+        }
         let causes = self.changed();
         let mut text = String::new();
         if causes.is_empty() {
@@ -632,6 +715,7 @@ impl Pair {
                 "sequential_share": pace.sequential,
                 "write_share": pace.write_share(),
                 "breaks_ns": pace.breaks_ns,
+                "lost_completions_share": pace.lost,
             }))
         };
         let causes = self.causes();
@@ -650,6 +734,8 @@ impl Pair {
             .collect();
         json!({
             "part": self.label,
+            "device": self.device,
+            "latency_at_own_pace_change_pct": self.latency_at_own_pace().map(|log| log.exp_m1() * 100.0),
             "a": side(0),
             "b": side(1),
             "change_pct": self.log().exp_m1() * 100.0,
@@ -674,11 +760,30 @@ pub(super) struct Pairs {
     pub(super) others: Option<Others>,
     /// Why there is no pair.
     pub(super) reason: Option<String>,
+    /// Time of each side between parts, where it is not what the pairs leave.
+    pub(super) between: Option<[f64; 2]>,
+    /// Share of the completions that each side lost.
+    pub(super) lost: [f64; 2],
 }
 
 impl Pairs {
+    /// Returns those of two runs before any is found.
+    pub(super) fn new(stats: [&Stats; 2], documents: [&Value; 2]) -> Self {
+        Self {
+            span_ns: documents.map(|document| {
+                let span = document.pointer("/extra/mean_rates/span_s");
+                span.and_then(Value::as_f64).unwrap_or(0.0) * 1e9
+            }),
+            lost: stats.map(|of| Loss::of(of).all),
+            ..Self::default()
+        }
+    }
+
     /// Time of each side that is in no part: breaks and what lies between parts.
     pub(super) fn between_ns(&self) -> [f64; 2] {
+        if let Some(between) = self.between {
+            return between;
+        }
         let mut rest = self.span_ns;
         for (side, rest) in rest.iter_mut().enumerate() {
             for pair in &self.pairs {
@@ -694,6 +799,22 @@ impl Pairs {
         rest
     }
 
+    /// Says that completions were lost, and what that leaves to compare; `None` where none were.
+    fn loss(&self) -> Option<String> {
+        let sides = ["A", "B"].into_iter().zip(self.lost);
+        let lost: Vec<String> = sides
+            .filter(|(_, lost)| *lost > 0.0)
+            .map(|(side, lost)| format!("{:.1} % of the completions of {side}", lost * 100.0))
+            .collect();
+        (!lost.is_empty()).then(|| {
+            format!(
+                "The recording lost {}: bytes, rates and pauses are by what was issued, latencies of the requests that are left, and numbers of requests at a time are known only to about {:.0} %.",
+                lost.join(" and "),
+                (self.lost[0].max(self.lost[1]) * 150.0).ceil()
+            )
+        })
+    }
+
     /// Says what changed, that which matters most first.
     pub(super) fn finding(&self) -> String {
         let others = self.others.as_ref().map(Others::text);
@@ -706,10 +827,12 @@ impl Pairs {
         }
         let mut pairs: Vec<&Pair> = self.pairs.iter().collect();
         pairs.sort_by(|a, b| b.weight_ns().abs().total_cmp(&a.weight_ns().abs()));
-        let changed: Vec<&&Pair> = pairs.iter().filter(|of| !of.causes().is_empty()).collect();
+        let is_changed =
+            |of: &&&Pair| !of.causes().is_empty() || of.latency_at_own_pace().is_some();
+        let changed: Vec<&&Pair> = pairs.iter().filter(is_changed).collect();
         let text = |of: &Pair| match pairs.len() {
             1 => of.text(),
-            _ => format!("In the {} part: {}", of.label, of.text()),
+            _ => format!("In the {}: {}", of.part(), of.text()),
         };
         let beside = self.others.is_some();
         let tails = pairs.first().filter(|_| beside);
@@ -739,8 +862,8 @@ impl Pairs {
                 differences.push((
                     effect,
                     format!(
-                        "Bytes of the {} part changed: {}, {} {}.",
-                        pair.label,
+                        "Bytes of the {} changed: {}, {} {}.",
+                        pair.part(),
                         pair.amounts(),
                         time(effect.abs()),
                         if effect > 0.0 { "more" } else { "less" }
@@ -769,6 +892,7 @@ impl Pairs {
         all.extend(texts(more));
         all.append(&mut sentences);
         all.extend(texts(less));
+        all.extend(self.loss());
         all.join(" ")
     }
 
@@ -778,12 +902,26 @@ impl Pairs {
         for pair in &self.pairs {
             let per_byte = pair.both(Pace::per_byte).iter().sum::<f64>() / 2.0;
             let time = per_byte * pair.bytes.iter().sum::<f64>() / 2.0;
+            if let Some(log) = pair.latency_at_own_pace() {
+                let value = json!({
+                    "what": Cause::Device.name(),
+                    "of": "latency",
+                    "part": pair.label,
+                    "device": pair.device,
+                    "change_pct": log.exp_m1() * 100.0,
+                    "detail": pair.latencies(),
+                });
+                found.push((log.abs() * time, value));
+                continue;
+            }
             for term in pair.causes() {
                 found.push((
                     term.log.abs() * time,
                     json!({
                         "what": pair.name(term.cause),
+                        "of": "time per byte",
                         "part": pair.label,
+                        "device": pair.device,
                         "change_pct": term.log.exp_m1() * 100.0,
                         "detail": pair.detail(term.cause),
                     }),

@@ -12,6 +12,7 @@ use blkio_parser::Stats;
 use blkio_parser::analyse::samples::Sample;
 
 use crate::limit::Load;
+use crate::loss::Loss;
 
 /// Batches of successive requests whose means show how much those of all may vary.
 const BATCHES: usize = 32;
@@ -121,6 +122,8 @@ pub(super) struct Pace {
     pub(super) flushes: f64,
     flush_ns: f64,
     pub(super) manner: Manner,
+    /// Share of the requests whose completion was lost. Amounts are of all that were issued, latencies and depths of those that are known.
+    pub(super) lost: f64,
     /// Latencies in ascending order.
     latencies: Vec<u64>,
 }
@@ -165,11 +168,15 @@ impl Pace {
         let is_own =
             |of: &Sample| !of.is_data() || is_few.get(usize::from(of.is_write())) != Some(&true);
         let size = (count / BATCHES).max(LEAST_OF_BATCH);
-        let mut pace = Self::default();
+        let loss = Loss::of(stats);
+        let mut pace = Self {
+            lost: loss.all,
+            ..Self::default()
+        };
         let mut continued = (0.0, 0.0);
         let mut found = Stretches::default();
         for (stretch, mut blocks) in stretches.iter().zip(blocks) {
-            let load = Load::of_blocks(&blocks);
+            let load = Load::of_blocks(&blocks, loss.all);
             if load.requests == 0 {
                 continue;
             }
@@ -199,8 +206,33 @@ impl Pace {
         }
         pace.sequential = (continued.1 > 0.0).then(|| continued.0 / continued.1);
         pace.latencies.sort_unstable();
+        pace.add_lost(&loss);
         pace.manner = pace.manner_of(found);
         (!pace.loads.is_empty()).then_some(pace)
+    }
+
+    /// Counts the requests whose completion was lost as those that have one.
+    fn add_lost(&mut self, loss: &Loss) {
+        for (way, lost) in self.ways.iter_mut().zip(loss.ways) {
+            let issued = 1.0 / (1.0 - lost).max(1e-9);
+            way.requests *= issued;
+            way.bytes *= issued;
+            way.latency_ns *= issued;
+        }
+        let issued = 1.0 / self.kept();
+        self.flushes *= issued;
+        self.flush_ns *= issued;
+        for batch in &mut self.batches {
+            batch.requests *= issued;
+            batch.bytes *= issued;
+            batch.latency_ns *= issued;
+            batch.flush_ns *= issued;
+        }
+    }
+
+    /// Share of the requests whose completion is known.
+    fn kept(&self) -> f64 {
+        (1.0 - self.lost).max(1e-9)
     }
 
     /// How requests are issued.
@@ -213,7 +245,7 @@ impl Pace {
         if found.busy.len() >= LEAST_ROUNDS
             && self.flushes_per_request() < FEW_FLUSHES
             && issuing <= ROUND * busy
-            && requests - together <= SINGLE * requests
+            && requests * self.kept() - together <= SINGLE * requests * self.kept()
             && requests >= LEAST_OF_ROUND * rounds
         {
             let busy: u64 = found.busy.iter().map(|(.., busy)| busy).sum();
@@ -226,13 +258,23 @@ impl Pace {
         let short = NO_PAUSE * self.latency().min(self.interval());
         found.pauses.retain(|pause| *pause as f64 <= short);
         let count = found.pauses.len() as f64;
-        if self.least_threads() > 1 && count >= MOST_ISSUES * found.issues as f64 && count > 0.0 {
+        if self.least_threads() > 1
+            && count >= MOST_ISSUES * self.kept() * found.issues as f64
+            && count > 0.0
+        {
             let sum: u64 = found.pauses.iter().sum();
             return Manner::AtOnce {
                 pause_ns: sum as f64 / count,
             };
         }
         Manner::Other
+    }
+
+    /// Share of the requests that are issued as another completes.
+    pub(super) fn following(&self) -> f64 {
+        let requests: f64 = self.loads.iter().map(|of| of.requests as f64).sum();
+        let share = |of: &Load| of.following_share() * of.requests as f64;
+        self.loads.iter().map(share).sum::<f64>() / requests.max(1.0)
     }
 
     /// Requests at a time, where [`Manner`] shows them.
@@ -470,7 +512,8 @@ impl Pace {
     pub(super) fn threads(&self) -> Range<u64> {
         let all: u64 = self.depths.values().sum();
         let least = self.least_threads();
-        let in_flight = (self.latency() + self.flush()) / self.interval().max(1e-9);
+        // Those that are seen: depths are of them.
+        let in_flight = self.kept() * (self.latency() + self.flush()) / self.interval().max(1e-9);
         let deep: u64 = self.depths.range(least..).map(|(_, count)| *count).sum();
         let deep = deep as f64 / all.max(1) as f64;
         // Requests that come together are as deep as they are many, far more often than threads by themselves would be: of those that found

@@ -88,6 +88,8 @@ struct Side<'a> {
     stats: &'a Stats,
     /// Numbers of the names of processes whose requests do not count.
     foreign: FxHashSet<u32>,
+    /// `true` for one of several devices, whose phases are those of all.
+    is_of_device: bool,
 }
 
 impl Side<'_> {
@@ -114,7 +116,8 @@ impl Side<'_> {
                 }
                 let label = phase["label"].as_str().unwrap_or("");
                 let [read, write] = pace.bytes();
-                let label = match (self.foreign.is_empty(), write > read) {
+                let is_whole = self.foreign.is_empty() && !self.is_of_device;
+                let label = match (is_whole, write > read) {
                     (true, _) => label,
                     (false, true) => "write-heavy",
                     (false, false) => "read-heavy",
@@ -280,27 +283,54 @@ fn joined(sides: &[Side<'_>; 2], all: Matched) -> Matched {
     groups.iter().filter_map(join).collect()
 }
 
-/// Pairs the parts of both runs, of the processes that both have.
+/// Pairs the parts of both runs, of the processes that both have. Depth and pauses are of one device, so several are judged each for itself.
 pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
-    let mut found = Pairs {
-        span_ns: documents.map(|document| {
-            let span = document.pointer("/extra/mean_rates/span_s");
-            span.and_then(Value::as_f64).unwrap_or(0.0) * 1e9
-        }),
-        ..Pairs::default()
-    };
     let is_completed = |stats: &Stats| stats.traffic.completions > 0;
     if !stats.iter().all(|of| is_completed(of)) {
-        found.reason = Some(
-            "Cannot say why the runs differ: completions are missing. Record issues and completions (blkio collect)."
-                .to_owned(),
-        );
-        return found;
+        return Pairs {
+            reason: Some(
+                "Cannot say why the runs differ: completions are missing. Record issues and completions (blkio collect)."
+                    .to_owned(),
+            ),
+            ..Pairs::new(stats, documents)
+        };
     }
     let others = Others::of(stats);
+    let mut found = Pairs::new(stats, documents);
+    pair_device(stats, documents, others.as_ref(), None, &mut found);
+    let [a, b] = stats;
+    let numbers = |of: &Stats| of.devices.iter().map(|(dev, _)| *dev).collect::<Vec<_>>();
+    let are_same = !a.devices.is_empty() && numbers(a) == numbers(b);
+    if are_same && found.reason.is_none() {
+        let mut each = Pairs {
+            between: Some(found.between_ns()),
+            ..Pairs::new(stats, documents)
+        };
+        for ((dev, a), (_, b)) in a.devices.iter().zip(&b.devices) {
+            let name = stats[0].outcome.symbols.device_name(*dev);
+            pair_device([a, b], documents, others.as_ref(), Some(&name), &mut each);
+        }
+        each.reason = None;
+        if !each.pairs.is_empty() {
+            found = each;
+        }
+    }
+    found.others = others;
+    found
+}
+
+/// Adds the pairs of a device, or of all as one.
+fn pair_device(
+    stats: [&Stats; 2],
+    documents: [&Value; 2],
+    others: Option<&Others>,
+    device: Option<&str>,
+    found: &mut Pairs,
+) {
     let sides = stats.map(|stats| Side {
         stats,
-        foreign: others::numbers(stats, others.as_ref()),
+        foreign: others::numbers(stats, others),
+        is_of_device: device.is_some(),
     });
     let parts = [(&sides[0], documents[0]), (&sides[1], documents[1])]
         .map(|(side, document)| side.parts(document));
@@ -309,8 +339,7 @@ pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
         found.reason = Some(format!(
             "Cannot say why the runs differ: no part of {name} has {LEAST} requests or more."
         ));
-        found.others = others;
-        return found;
+        return;
     }
     let (all, rest) = matched(&sides, parts);
     let labels: Vec<String> = all.iter().map(|[a, _]| a.label.clone()).collect();
@@ -321,16 +350,19 @@ pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
             _ => format!("{} (number {})", a.label, number + 1),
         };
         let bytes = [a.bytes(), b.bytes()];
-        let beside = others.as_ref().map(Others::names);
+        let beside = others.map(Others::names);
         found
             .pairs
-            .push(Pair::new(&label, [a.pace, b.pace], bytes, beside));
+            .push(Pair::new(&label, device, [a.pace, b.pace], bytes, beside));
     }
-    found.others = others;
     for (side, parts) in rest.into_iter().enumerate() {
-        let alone = parts
-            .into_iter()
-            .map(|part| (side, part.label, part.time_ns));
+        let alone = parts.into_iter().map(|part| {
+            let label = match device {
+                None => part.label,
+                Some(device) => format!("{} ({device})", part.label),
+            };
+            (side, label, part.time_ns)
+        });
         found.alone.extend(alone);
     }
     if found.pairs.is_empty() {
@@ -349,5 +381,4 @@ pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
             of(1)
         ));
     }
-    found
 }

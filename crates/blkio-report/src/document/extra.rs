@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::depth::queue_depth;
 use super::{amounts, dense, distribution, keyed, latency, places, series, sizes, time_base};
 use crate::access_shares::{cumulative, hottest};
+use crate::loss::{Loss, busy_ns};
 use blkio_parser::Direction;
 use blkio_parser::SECTOR_BYTES;
 use blkio_parser::Stats;
@@ -236,18 +237,35 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
 }
 
 /// Rates of completed reads and writes over the time in which each had requests in flight: silence between phases, requests of
-/// the other direction and those whose completion is missing say nothing of how fast the device is. `busy_s` is that of all.
+/// the other direction say nothing of how fast the device is. Requests whose completion is missing count as those that have one. `busy_s` is that of all.
 fn rates_while_busy(stats: &Stats) -> Value {
     let Some(pairing) = stats.newest.as_ref().filter(|p| p.depth.all.busy_ns > 0) else {
         return Value::Null;
     };
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut map = Map::new();
-    map.insert("busy_s".into(), seconds(pairing.depth.all.busy_ns).into());
     let levels = pairing.depth.classes.iter().flatten();
     let completed = pairing.detail.iter().flat_map(|of| of.completed);
-    for (direction, (level, amount)) in DATA.iter().zip(levels.zip(completed)) {
-        let busy = seconds(level.busy_ns);
+    let loss = Loss::of(stats);
+    let issued = amounts(stats);
+    let of_all = busy_ns(
+        loss.all,
+        pairing.depth.all.busy_ns,
+        pairing.depth.all.time_at(),
+    );
+    let of_all = of_all.min(pairing.span_ns() as f64) / 1e9;
+    map.insert("busy_s".into(), of_all.into());
+    for ((direction, lost), (level, amount)) in
+        DATA.iter().zip(loss.ways).zip(levels.zip(completed))
+    {
+        // Those that lost their completions are among what was moved, and were in flight.
+        let (amount, busy) = if lost > 0.0 {
+            let issued = issued.get(direction).map_or(amount, |(issued, _)| *issued);
+            let busy = busy_ns(lost, level.busy_ns, level.time_at());
+            (issued, (busy / 1e9).min(of_all))
+        } else {
+            (amount, seconds(level.busy_ns))
+        };
         // Nothing of a direction is a rate of 0, as for the whole trace.
         let over = |value: u64| {
             (busy > 0.0 || value == 0).then(|| value as f64 / busy.max(f64::MIN_POSITIVE))
@@ -270,10 +288,11 @@ fn best_tenth(stats: &Stats) -> Value {
     };
     let most = spread.most().into_iter().zip(completed.most());
     let most = DATA.iter().zip(most.map(|(a, b)| a.min(b)));
-    keyed(most.map(|(direction, bytes)| {
+    let kept = Loss::of(stats).ways.map(|lost| (1.0 - lost).max(1e-9));
+    keyed(most.zip(kept).map(|((direction, bytes), kept)| {
         (
             format!("{}_bytes_per_s", direction.name()),
-            bytes as f64 * 10.0,
+            bytes as f64 * 10.0 / kept,
         )
     }))
 }

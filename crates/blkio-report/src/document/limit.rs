@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::limit::{AtDepth, Limiter, Load, SizeMatch, Yardstick};
+use crate::loss::Loss;
 use blkio_parser::Stats;
 
 /// Returns the verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
@@ -39,12 +40,18 @@ pub(super) fn limit(
 /// in flight; `None` where nothing completed.
 pub(super) fn busy_share(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<f64> {
     let detail = stats.newest.as_ref()?.detail.as_ref()?;
-    let load = Load::of(&detail.samples, from_ns, until_ns);
+    let load = Load::of(&detail.samples, from_ns, until_ns, Loss::of(stats).all);
     (load.requests > 0).then(|| 1.0 - load.idle_share())
 }
 
 /// Name of the limiter of a whole trace whose phases have different ones.
 pub const DIFFERS: &str = "differs by phase";
+
+/// Returns `true` if something limits the phase: requests come, also few beside those of another.
+pub(crate) fn is_at_work(phase: &Value) -> bool {
+    let limit = &phase["limit"];
+    limit.is_object() && (phase["label"] != "idle" || limit["is_enough"] == true)
+}
 
 /// Returns the verdict on the whole trace. Where its phases have different limiters, none is that of the whole.
 pub(super) fn of_whole(
@@ -54,9 +61,7 @@ pub(super) fn of_whole(
 ) -> Option<Value> {
     let mut value = limit(stats, 0, u64::MAX, yardstick)?;
     let phases = phases["phases"].as_array().into_iter().flatten();
-    let working: Vec<&Value> = phases
-        .filter(|phase| phase["label"] != "idle" && phase["limit"].is_object())
-        .collect();
+    let working: Vec<&Value> = phases.filter(|phase| is_at_work(phase)).collect();
     let judged = working
         .iter()
         .filter(|phase| phase["limit"]["is_enough"] == true);
@@ -131,7 +136,7 @@ fn of_one(
     yardstick: Option<&Yardstick>,
 ) -> Option<(Load, Value)> {
     let detail = stats.newest.as_ref()?.detail.as_ref()?;
-    let mut load = Load::of(&detail.samples, from_ns, until_ns);
+    let mut load = Load::of(&detail.samples, from_ns, until_ns, Loss::of(stats).all);
     if load.requests == 0 {
         return None;
     }
@@ -179,6 +184,7 @@ fn of_one(
         "may_seek": load.may_seek(),
         "direction": if slot == 1 { "write" } else { "read" },
         "requests": load.requests,
+        "lost_share": load.lost,
         "time_ns": load.time_ns,
         "idle_share": load.idle_share(),
         "think_share": load.think_share(),

@@ -26,6 +26,7 @@ use blkio_parser::analyse::traffic::{Amount, Bins, DATA, MAX_BINS, SECOND};
 
 use extra::extra;
 pub use limit::DIFFERS;
+pub(crate) use limit::is_at_work;
 pub(crate) use limit::sequential_share;
 pub use quality::{inputs, quality};
 
@@ -118,7 +119,7 @@ pub fn totals(stats: &Stats) -> Value {
     }))
 }
 
-fn amounts(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
+pub(crate) fn amounts(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
     let mut totals: BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> = BTreeMap::new();
     for (number, operation) in stats.traffic.operations.iter().enumerate() {
         let rwbs = u16::try_from(number)
