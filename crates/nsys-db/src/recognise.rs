@@ -125,7 +125,7 @@ fn is_json_lines(head: &[u8]) -> bool {
     // Strings and metadata come before the events.
     lines.take_while(|line| !is_other(line)).any(|line| {
         let has = |part: &str| holds(line, part);
-        let is_typed = has("\"Type\"") || has("\"type\"");
+        let is_typed = has("\"Type\"");
         let is_event = has("Event\"") || has("\"globalTid\"") || has("\"GlobalTid\"");
         let is_string = has("\"id\"") && has("\"value\"");
         (is_typed && (is_event || is_string))
