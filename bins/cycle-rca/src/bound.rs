@@ -138,6 +138,12 @@ fn stalls(analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
     )
 }
 
+/// Returns `true` for the name of a graph whose kernels are not recorded.
+fn is_whole_graph(name: &str) -> bool {
+    name.strip_prefix("CUDA graph ")
+        .is_some_and(|ids| ids.contains(" exec "))
+}
+
 fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
     let short = kernel_names(analysis);
     let called = |i: usize| name(shown_name(&short, &analysis.functions[i]), 60);
@@ -150,6 +156,14 @@ fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
         Group::Gpu => {
             let (kernel, share) = b.kernel?;
             let class = b.classes.first()?;
+            if is_whole_graph(&analysis.functions[kernel].name) {
+                return Some(format!(
+                    "Record what runs inside the CUDA graphs first (`nsys profile --cuda-graph-trace=node`): they are \
+                     recorded as a whole, and {} alone takes {} of the GPU time.",
+                    called(kernel),
+                    percent(share)
+                ));
+            }
             return Some(format!(
                 "Begin with {}, {} of the GPU time; its kernel with most time is {}: {}.",
                 class.0,

@@ -51,9 +51,16 @@ pub(crate) fn jobs(
         }
     }
     if jobs.is_empty() {
-        return Err(cli::usage(
-            "no specified trace files: name traces or folders that hold some",
-        ));
+        let none = "no specified trace files: name traces or folders that hold some";
+        let why: Vec<String> = given
+            .iter()
+            .filter(|path| !compat && path.is_dir())
+            .filter_map(|path| trace_input::explain_folder(path))
+            .collect();
+        return Err(match why.is_empty() {
+            true => cli::usage(none),
+            false => cli::usage(format!("{}\n{none}", why.join("\n"))),
+        });
     }
     let clashes = |name: &str| jobs.iter().filter(|j| j.0 == name).count() > 1;
     let mut named: Vec<Job> = Vec::new();

@@ -4,7 +4,7 @@ mod args;
 mod page;
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -13,6 +13,9 @@ use perf_compare::document::Status;
 use perf_compare::{Gate, LoadOptions, Options, Report, Side, Signatures, compare, compat, load};
 
 use crate::args::{Cli, Format};
+
+/// Bytes by which a file is recognised.
+const HEAD: u64 = 1 << 12;
 
 /// Default folder of published results.
 const REPORTS: &str = "comparison_reports";
@@ -67,6 +70,16 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
 }
 
 fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
+    // A report of Nsight Systems has no columns that could be missing.
+    let name = path.to_string_lossy();
+    let mut head = Vec::new();
+    if let (true, Ok(file)) = (path.is_file(), std::fs::File::open(path)) {
+        file.take(HEAD).read_to_end(&mut head)?;
+    }
+    let unreadable = nsys_db::not_exported(&name, &head);
+    if let Some(error) = unreadable.or_else(|| nsys_db::arrow_folder(path)) {
+        return Err(error.into());
+    }
     let mut options = LoadOptions::default();
     options.open = cli.input.open_options(None);
     options.strict = cli.input.strict;

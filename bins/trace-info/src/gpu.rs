@@ -336,18 +336,33 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
             "; {} of communication overlaps computation",
             human::percent(pct)
         ),
+        None if time.graphs > 0 => String::new(),
         None => "; no communication".to_owned(),
     };
     let copies = match copy >= 1.0 {
         true => format!(", copies exposed {}", human::percent(copy)),
         false => String::new(),
     };
+    let span = human::duration(precise(time.span_ns));
+    let (computes, exposed) = (human::percent(share(time.comp_ns)), human::percent(comm));
+    let idles = human::percent(idle);
+    if time.graphs == 0 {
+        return format!(
+            "{word}: of {span} the GPU computes {computes}, communicates exposed {exposed}{copies}, idles {idles}{overlap}{waits}."
+        );
+    }
+    let communicates = match time.comm_comp_overlap_pct() {
+        Some(_) => format!(", communicates exposed at least {exposed}"),
+        None => String::new(),
+    };
+    let graphs = match time.graphs {
+        1 => "1 CUDA graph counts as computation".to_owned(),
+        n => format!("{} CUDA graphs count as computation", human::count(n)),
+    };
     format!(
-        "{word}: of {} the GPU computes {}, communicates exposed {}{copies}, idles {}{overlap}{waits}.",
-        human::duration(precise(time.span_ns)),
-        human::percent(share(time.comp_ns)),
-        human::percent(comm),
-        human::percent(idle),
+        "{word}: of {span} the GPU computes or runs graphs {computes}{communicates}{copies}, idles at least \
+         {idles}{overlap}{waits}. {graphs}: what runs inside, communication included, is not recorded; record with \
+         `nsys profile --cuda-graph-trace=node`."
     )
 }
 

@@ -38,6 +38,7 @@ struct Answer {
     trace: String,
     parts: Vec<(RowKey, Memory)>,
     notes: Vec<Note>,
+    is_nsys: bool,
 }
 
 fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
@@ -52,6 +53,7 @@ fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
             trace,
             parts: vec![(of, lines.within(None, args.series))],
             notes: Vec::new(),
+            is_nsys: input.trace.meta().is_nsys(),
         });
     }
     let work = GpuWork::new(&input.trace);
@@ -77,6 +79,7 @@ fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
         trace,
         parts,
         notes,
+        is_nsys: input.trace.meta().is_nsys(),
     })
 }
 
@@ -137,6 +140,10 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
                      memory. Either nothing was allocated while it ran (CUDA graphs and engines \
                      with a pool of their own allocate before), or the events were left out of \
                      the export."
+                }
+                false if answer.is_nsys => {
+                    "Cannot say how much memory is in use: no allocation event and no counter of \
+                     memory is in the file; record with `nsys profile --cuda-memory-usage=true`."
                 }
                 false => {
                     "Cannot say how much memory is in use: no allocation event and no counter of \

@@ -85,6 +85,7 @@ struct Answer {
     ops: Vec<OpRow>,
     copies: Vec<CopyRow>,
     notes: Vec<Note>,
+    is_nsys: bool,
 }
 
 pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
@@ -118,6 +119,7 @@ pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
                 ),
                 copies: copies(&work, how.window),
                 notes,
+                is_nsys: input.trace.meta().is_nsys(),
             };
             let why = match answer.ops.is_empty() {
                 true => gpu_time::no_gpu_work(work.index()),
@@ -146,7 +148,10 @@ pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
         if answer.ops.is_empty() {
             document.line(
                 "operators",
-                "none recorded: record CPU activity (ProfilerActivity.CPU)",
+                match answer.is_nsys {
+                    true => "none recorded: record them as ranges (`nsys profile --pytorch=autograd-nvtx`)",
+                    false => "none recorded: record CPU activity (ProfilerActivity.CPU)",
+                },
             );
         } else {
             let top = args.top.unwrap_or(20).min(answer.ops.len());

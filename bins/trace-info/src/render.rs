@@ -316,7 +316,14 @@ fn many(count: u64, what: &str) -> String {
 fn verdict(found: &Described, out: &mut dyn Write) -> io::Result<()> {
     let s = &found.summary;
     line(out, "data", data(found))?;
-    let finding = |f: &Finding| format!("{}: {} ({})", f.code, f.text, human::count(f.count));
+    let finding = |f: &Finding| {
+        let count = human::count(f.count);
+        // Texts that begin with their number have said it.
+        match f.text.split(' ').next() == Some(count.as_str()) {
+            true => format!("{}: {}", f.code, f.text),
+            false => format!("{}: {} ({count})", f.code, f.text),
+        }
+    };
     for reason in &s.reasons {
         line(out, "", &finding(reason))?;
     }

@@ -283,9 +283,10 @@ fn identity_error(graph: &Graph, chosen: &Chosen, replay: &Replay) -> i64 {
     let ends = graph.new_ends(replay, &chosen.steps);
     let each = chosen.steps.iter().zip(ends);
     each.map(|((recording, at), (_, end))| {
-        (graph.steps[*recording][*at].end_ns - end).saturating_abs()
+        let step = graph.steps[*recording][*at].end_ns;
+        step.saturating_sub(end).saturating_abs()
     })
-    .sum()
+    .fold(0, i64::saturating_add)
 }
 
 fn recordings(graph: &Graph) -> Vec<RecordingRow> {

@@ -59,13 +59,13 @@ impl Groups {
     /// Adds the time of other groups.
     pub fn add_all(&mut self, other: &Self) {
         for (own, more) in self.0.iter_mut().zip(other.0) {
-            *own += more;
+            *own = own.saturating_add(more);
         }
     }
 
     /// Returns the time of all groups.
     pub fn total(&self) -> i64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
     /// Returns the largest group, the first of equal ones; `None` if there is no time.

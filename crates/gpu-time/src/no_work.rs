@@ -113,8 +113,12 @@ pub fn no_gpu_work(index: &TraceIndex<'_>) -> Option<NoGpuWork> {
         ),
         NoGpuReason::OnlyHost => format!(
             "no GPU activity: only the host was recorded ({} and no CUDA or HIP call); \
-             record the GPU as well, for PyTorch with ProfilerActivity.CUDA",
-            seen.host()
+             record the GPU as well, {}",
+            seen.host(),
+            match trace.meta().is_nsys() {
+                true => "with `nsys profile --trace=cuda,nvtx,osrt`",
+                false => "for PyTorch with ProfilerActivity.CUDA",
+            }
         ),
         NoGpuReason::NoLaunches => format!(
             "no GPU activity: none of the {} CUDA or HIP calls in the trace launches anything",

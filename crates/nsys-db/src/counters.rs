@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use sqlite_scan::Value;
-use trace_model::{LaneId, Timestamp, Track, TrackKind};
+use trace_model::{LaneId, Timestamp, Track, TrackKind, is_plausible};
 
 use crate::error::Result;
 use crate::load::Loader;
@@ -36,6 +36,10 @@ impl Loader<'_> {
             self.bad_value(table, row, "value");
             return;
         };
+        if !is_plausible(time, time) {
+            self.far_time(table, row);
+            return;
+        }
         if time < self.session.start_ns() {
             self.counts.before += 1;
             return;

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use sqlite_scan::Value;
-use trace_model::{LaneId, StrId, TrackKind};
+use trace_model::{LaneId, StrId, TrackKind, is_plausible};
 
 use crate::error::Result;
 use crate::identity::{Recorded, copy_kind, memory_kind};
@@ -452,13 +452,17 @@ impl Loader<'_> {
             "correlationId",
             "eventId",
         ];
-        self.export.scan(TABLE, columns, |_, values| {
+        self.export.scan(TABLE, columns, |row, values| {
             let [time, process, device, context, stream, correlation, event] = values;
             self.count_row(TABLE);
             let Some(time) = time.as_int().filter(|time| *time != 0) else {
                 self.counts.events_without_time += 1;
                 return Ok(());
             };
+            if !is_plausible(time, time) {
+                self.far_time(TABLE, row);
+                return Ok(());
+            }
             let place = Recorded {
                 process: self.process_of_work(process)?,
                 device: device.as_int().unwrap_or(0),
@@ -506,6 +510,10 @@ impl Loader<'_> {
                 self.bad_value(TABLE, row, "start");
                 return Ok(());
             };
+            if !is_plausible(time, time) {
+                self.far_time(TABLE, row);
+                return Ok(());
+            }
             let process = self.process_of_work(process)?;
             if time < self.session.start_ns() || !self.wants_process(process) {
                 return Ok(());

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use sqlite_scan::Value;
 use trace_model::kernel::{is_graph_launch, is_launch_api};
-use trace_model::{LaneId, StrId, Track, TrackKind};
+use trace_model::{LaneId, StrId, Track, TrackKind, is_plausible};
 
 use crate::chains::Chains;
 use crate::error::Result;
@@ -456,6 +456,10 @@ impl Loader<'_> {
                     self.bad_value(TABLE, row, "start");
                     return Ok(());
                 };
+                if !is_plausible(time, time) {
+                    self.far_time(TABLE, row);
+                    return Ok(());
+                }
                 self.count_row(TABLE);
                 switches.push(Switch {
                     thread,

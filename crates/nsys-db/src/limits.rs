@@ -53,10 +53,18 @@ impl Loader<'_> {
         let counts = &self.counts;
         let session = &self.session;
         let mut limits = Limits::default();
+        // Work that no process is known of may be that of any that made calls.
+        let unattributed = match self.sole_process {
+            Some(None) => counts.unattributed,
+            _ => 0,
+        };
+        limits.reason("unattributed_work", unattributed, || {
+            "GPU activities state no process (column globalPid) and several processes made calls, so nothing is linked: export the report again with `nsys export --type sqlite`, without cutting columns".to_owned()
+        });
         limits.reason("no_device_work", u64::from(counts.device_work == 0), || {
             "the export has no GPU activity: record with `nsys profile --trace=cuda,nvtx,osrt` and let the process end, or stop the collection, so that buffers are written".to_owned()
         });
-        if counts.device_work > 0 || self.launching.len() > 1 {
+        if unattributed == 0 && (counts.device_work > 0 || self.launching.len() > 1) {
             let idle = self.launching.difference(&self.working).count() as u64;
             limits.reason("process_without_work", idle, || {
                 format!("{} made launch calls and have no GPU activity: forked after CUDA was initialised, or their buffers were lost; record with `nsys profile --trace-fork-before-exec=true --cuda-flush-interval=1000`",
@@ -74,14 +82,8 @@ impl Loader<'_> {
         limits.reason("graph_launches_without_record", missing, || {
             format!("{} have no record of what ran: their buffers were lost; flush them more often (`nsys profile --cuda-flush-interval=1000`)", n(missing, "launch of a CUDA graph", "launches of CUDA graphs"))
         });
-        limits.reason("unattributed_work", match self.sole_process {
-            Some(None) => counts.unattributed,
-            _ => 0,
-        }, || {
-            "GPU activities state no process and several processes made calls, so nothing is linked: export the report again without cutting columns".to_owned()
-        });
         limits.remark("graphs_whole", counts.graphs, || {
-            format!("{} recorded as a whole: {} ns of busy time of unknown composition, in which communication and idle time cannot be seen; record with `nsys profile --cuda-graph-trace=node`", n(counts.graphs, "graph is", "graphs are"), counts.graph_ns)
+            format!("{} recorded as a whole: {} of busy time of unknown composition, in which communication and idle time cannot be seen; record with `nsys profile --cuda-graph-trace=node`", n(counts.graphs, "graph is", "graphs are"), shown(counts.graph_ns))
         });
         limits.remark("no_ranges", u64::from(counts.ranges == 0), || {
             "no NVTX ranges: record with `--trace=nvtx`, and let the engine mark its steps"
@@ -142,16 +144,21 @@ impl Loader<'_> {
         limits.remark("several_devices", if devices > 1 { devices } else { 0 }, || {
             format!("{devices} GPUs in one file: in a single breakdown, communication on one GPU counts as overlapped by computation on another; use --per-device")
         });
-        limits.remark("table_not_read", unread.len() as u64, || {
-            format!(
-                "{} are no plain tables (views, virtual, or without row ids) and are not read: {}",
-                n(unread.len() as u64, "table", "tables"),
-                unread.join(", ")
-            )
+        let is_needed = |name: &String| {
+            crate::device::TABLES.contains(&name.as_str())
+                || matches!(name.as_str(), "StringIds" | "CUPTI_ACTIVITY_KIND_RUNTIME")
+        };
+        let lacks_needed = unread.iter().any(is_needed);
+        limits.add("table_not_read", unread.len() as u64, lacks_needed, || {
+            let list = unread.join(", ");
+            match unread.len() {
+                1 => format!("{list} is no plain table (a view, virtual, or without row ids) and is not read: export the report again with `nsys export --type sqlite`"),
+                n => format!("{n} are no plain tables (views, virtual, or without row ids) and are not read: {list}; export the report again with `nsys export --type sqlite`"),
+            }
         });
         limits.remark("bad_value", counts.bad, || {
             format!(
-                "{} without an integer start or end were left out",
+                "{} whose start or end is no integer, or no possible time, were left out",
                 n(counts.bad, "row", "rows")
             )
         });
@@ -312,6 +319,11 @@ fn reports_loss(text: &str) -> bool {
         || has("are missing")
         || (has("buffer") && (has("fail") || has("overflow") || has("exhausted") || has("full")))
         || (has("limit") && (has("reached") || has("exceeded")))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn shown(ns: i64) -> String {
+    report::human::duration(ns as f64)
 }
 
 fn n(count: u64, one: &str, many: &str) -> String {

@@ -7,6 +7,7 @@ use sqlite_scan::Value;
 use trace_model::{
     Arg, ArgsRef, EventOrder, FinishOptions, IssueKind, LaneId, Pid, Place, Process, ProcessId,
     SliceData, StrId, Thread, Tid, TimeRange, Timestamp, Trace, TraceBuilder, Track, TrackKind,
+    is_plausible,
 };
 
 use crate::collective::Collectives;
@@ -407,6 +408,10 @@ impl<'e> Loader<'e> {
             diagnostics.note(IssueKind::NegativeDuration, place, detail);
             return Span::Bad;
         }
+        if !is_plausible(from, to) {
+            self.far_time(table, row);
+            return Span::Bad;
+        }
         if to < self.session.start_ns() {
             return Span::Early(from, to);
         }
@@ -432,9 +437,18 @@ impl<'e> Loader<'e> {
     }
 
     pub(crate) fn bad_value(&mut self, table: &str, row: i64, column: &str) {
+        self.bad_row(table, row, &format!("{column} is no integer"));
+    }
+
+    /// Counts a row at a time, or of a duration, that no recording can have.
+    pub(crate) fn far_time(&mut self, table: &str, row: i64) {
+        self.bad_row(table, row, "start or end is no possible time");
+    }
+
+    fn bad_row(&mut self, table: &str, row: i64, why: &str) {
         self.counts.bad += 1;
         // The value itself may be anything, so it is not repeated.
-        let detail = format!("table {table}, row {row}: {column} is no integer");
+        let detail = format!("table {table}, row {row}: {why}");
         self.builder
             .diagnostics
             .note(IssueKind::BadValue, place(row), detail);
@@ -555,7 +569,7 @@ impl<'e> Loader<'e> {
                     let (Some(start), Some(end)) = (start.as_int(), end.as_int()) else {
                         return Ok(());
                     };
-                    if end < start || end < start_ns {
+                    if end < start || end < start_ns || !is_plausible(start, end) {
                         return Ok(());
                     }
                     let place = Recorded {
@@ -645,6 +659,13 @@ impl<'e> Loader<'e> {
                 Ok(())
             },
         )?;
+        // Some programs name threads after the path they run.
+        for name in names.values_mut() {
+            let (whole, base) = (self.str(*name), without_folders(self.str(*name)));
+            if base != whole {
+                *name = self.builder.string(&base);
+            }
+        }
         for (key, id) in &self.processes {
             let own = process_names.get(key).or_else(|| by_pid.get(&key.pid()));
             let main = (key.machine().checked_shl(48).unwrap_or(0)
@@ -686,4 +707,41 @@ impl<'e> Loader<'e> {
 
 fn place(row: i64) -> Place {
     Place::Row(u64::try_from(row).unwrap_or(0))
+}
+
+/// Returns a name with each absolute path in it cut to its last part: folders name users. `kworker/0:1` is no path.
+fn without_folders(name: &str) -> String {
+    let base = |word: &str| {
+        let bytes = word.as_bytes();
+        let has_drive = bytes.get(1) == Some(&b':') && matches!(bytes.get(2), Some(b'\\' | b'/'));
+        let is_path = word.starts_with(['/', '\\']) || word.starts_with("~/") || has_drive;
+        let last = word.rsplit(['/', '\\']).find(|part| !part.is_empty());
+        match is_path {
+            true => last.unwrap_or("").to_owned(),
+            false => word.to_owned(),
+        }
+    };
+    name.split(' ').map(base).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_folders;
+
+    #[test]
+    fn paths_in_names_lose_their_folders() {
+        for (name, want) in [
+            ("/home/user/venv/bin/python3", "python3"),
+            (
+                "python3 /srv/user/serve.py --port 1",
+                "python3 serve.py --port 1",
+            ),
+            ("C:\\Users\\user\\app.exe", "app.exe"),
+            ("~/bin/run", "run"),
+            ("kworker/0:1", "kworker/0:1"),
+            ("VLLM::Worker_TP0", "VLLM::Worker_TP0"),
+        ] {
+            assert_eq!(without_folders(name), want);
+        }
+    }
 }

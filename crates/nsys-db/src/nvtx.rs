@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqlite_scan::Value;
-use trace_model::{Arg, LaneId, SliceData, TrackKind};
+use trace_model::{Arg, LaneId, SliceData, TrackKind, is_plausible};
 
 use crate::collective::{Call, CommRange};
 use crate::error::Result;
@@ -262,6 +262,10 @@ impl Loader<'_> {
                 self.bad_value(TABLE, row, "start");
                 return None;
             };
+            if !is_plausible(time, time) {
+                self.far_time(TABLE, row);
+                return None;
+            }
             if kind == Kind::Mark && time < self.session.start_ns() {
                 self.counts.before += 1;
                 return None;

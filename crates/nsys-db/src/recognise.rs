@@ -110,21 +110,34 @@ pub fn not_exported(name: &str, head: &[u8]) -> Option<Error> {
 /// Returns `true` for the first bytes of `nsys export --type json`: one object a line, with the type of an event and its data.
 fn is_json_lines(head: &[u8]) -> bool {
     let text = byte_source::magic::skip_utf8_bom(head).trim_ascii_start();
-    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let has = |part: &str| {
-        first
-            .windows(part.len())
-            .any(|window| window == part.as_bytes())
+    let mut lines = text
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty())
+        .peekable();
+    let is_other = |line: &[u8]| {
+        let has = |part: &str| holds(line, part);
+        !line.starts_with(b"{") || has("\"traceEvents\"") || has("\"ph\"")
     };
-    let is_event =
-        has("\"Type\"") && (has("Event\"") || has("\"globalTid\"") || has("\"GlobalTid\""));
-    first.starts_with(b"{")
-        && !has("\"traceEvents\"")
-        && !has("\"ph\"")
-        && (is_event
+    if lines.peek().is_none_or(|first| is_other(first)) {
+        return false;
+    }
+    // Strings and metadata come before the events.
+    lines.take_while(|line| !is_other(line)).any(|line| {
+        let has = |part: &str| holds(line, part);
+        let is_typed = has("\"Type\"");
+        let is_event = has("Event\"") || has("\"globalTid\"") || has("\"GlobalTid\"");
+        let is_string = has("\"id\"") && has("\"value\"");
+        (is_typed && (is_event || is_string))
             || has("\"EXPORT_SCHEMA_VERSION\"")
             || has("\"CudaEvent\"")
-            || has("\"NvtxEvent\""))
+            || has("\"NvtxEvent\"")
+    })
+}
+
+fn holds(line: &[u8], part: &str) -> bool {
+    line.windows(part.len())
+        .any(|window| window == part.as_bytes())
 }
 
 /// Returns `true` for a folder of Parquet files, one for each table of an export.
@@ -197,6 +210,15 @@ mod tests {
             (
                 "x.json",
                 b"{\"Type\":48,\"CudaEvent\":{\"startNs\":\"1\"}}\n{}",
+            ),
+            // Strings come first, and fill what is looked at.
+            (
+                "x.jsonl",
+                b"{\"Type\":48,\"id\":1,\"value\":\"k\"}\n{\"Type\":48,\"id\":2,\"val",
+            ),
+            (
+                "x.jsonl",
+                b"{\"name\":\"a\"}\n{\"CudaEvent\":{\"startNs\":\"1\"}}\n",
             ),
         ] {
             let error = not_exported(name, head).unwrap().to_string();

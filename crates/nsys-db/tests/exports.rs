@@ -469,15 +469,20 @@ fn bad_rows_are_counted_with_their_place_and_nothing_is_run() {
     made.kernels()
         .kernel(10, (100, 200), (0, 7), 1, k)
         .kernel(10, (300, 250), (0, 7), 2, k)
-        .kernel(10, (i64::MAX - 1, i64::MAX), (0, 7), 3, 99)
-        .kernel(10, (i64::MIN, i64::MAX), (0, 7), 4, k)
+        .kernel(10, (400, 500), (0, 7), 3, 99)
+        .kernel(10, (i64::MAX - 1, i64::MAX), (0, 7), 4, k)
+        .kernel(10, (i64::MIN, i64::MAX), (0, 7), 5, k)
+        .kernel(10, (500, i64::MAX), (0, 7), 6, k)
+        .kernel(10, (-(1 << 62), 5), (0, 7), 7, k)
+        .kernel(10, (1 << 62, (1 << 62) + 10), (0, 7), 8, k)
         .sql(&format!(
             "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end) VALUES ('{SECRET}', 5), (5, NULL)"
         ))
         .sql("CREATE VIEW NVTX_EVENTS AS SELECT load_extension('evil') AS start")
         .sql("CREATE TABLE OSRT_API (start INTEGER PRIMARY KEY, end INTEGER) WITHOUT ROWID");
     let trace = made.load();
-    assert_eq!(has(&trace, "bad_value"), Some(2));
+    assert_eq!(has(&trace, "bad_value"), Some(7));
+    assert_eq!(trace.len(), 2);
     assert_eq!(trace.diagnostics().count_of(IssueKind::NegativeDuration), 1);
     assert_eq!(has(&trace, "table_not_read"), Some(2));
     let names: Vec<_> = trace.slices().filter_map(|s| s.name()).collect();
@@ -615,4 +620,59 @@ fn what_may_overlap_is_on_tracks_of_its_own() {
     let stream = trace.arg_column("stream");
     let streams: Vec<_> = waits.iter().map(|s| stream.int(*s)).collect();
     assert_eq!(streams, [Some(7), Some(7), None]);
+}
+
+/// Returns the limit of a code.
+fn limit<'t>(trace: &'t Trace, code: &str) -> &'t trace_model::Limit {
+    trace.meta().limit(code).unwrap()
+}
+
+#[test]
+fn needed_tables_that_cannot_be_read_make_a_recording_incomplete() {
+    let made = Made::new();
+    made.ranges().range(10, (1, Some(5)), 59, "step", 0).sql(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER PRIMARY KEY, end INTEGER) WITHOUT ROWID",
+    );
+    let trace = made.load();
+    let found = limit(&trace, "table_not_read");
+    assert!(found.is_reason && found.count == 1);
+    assert!(found.text.contains("nsys export"), "{}", found.text);
+    // Ranges of the operating system are not needed to know the GPU's work.
+    let other = Made::new();
+    other
+        .kernels()
+        .sql("CREATE VIEW OSRT_API AS SELECT 1 AS start");
+    assert!(!limit(&other.load(), "table_not_read").is_reason);
+}
+
+#[test]
+fn work_without_a_process_is_not_taken_for_processes_without_work() {
+    let mut made = Made::new();
+    let (k, launch) = (made.string("k"), made.string("cudaLaunchKernel"));
+    made.kernels().calls();
+    for pid in [10, 20] {
+        made.call(pid, (100, 110), pid, launch);
+    }
+    made.sql(&format!(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, demangledName)
+         VALUES (120, 130, 0, 7, 10, {k})"
+    ));
+    let trace = made.load();
+    let limits = &trace.meta().limits;
+    assert_eq!(
+        limits.first().map(|limit| limit.code),
+        Some("unattributed_work")
+    );
+    assert_eq!(has(&trace, "process_without_work"), None);
+    // Work of one process that is known leaves the other without.
+    let mut known = Made::new();
+    let (k, launch) = (known.string("k"), known.string("cudaLaunchKernel"));
+    known
+        .kernels()
+        .calls()
+        .kernel(10, (120, 130), (0, 7), 10, k);
+    for pid in [10, 20] {
+        known.call(pid, (100, 110), pid, launch);
+    }
+    assert_eq!(has(&known.load(), "process_without_work"), Some(1));
 }

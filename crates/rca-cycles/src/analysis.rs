@@ -312,9 +312,17 @@ fn cycles(
     of_host: bool,
 ) -> (Vec<Cycle>, Vec<(i64, i64)>) {
     let windows = cuts.cycles();
-    let lengths: Vec<f64> = windows.iter().map(|w| span(w.end - w.start)).collect();
-    let longest = nanos(2.0 * median(&lengths))
-        .max(windows.iter().map(|w| w.end - w.start).max().unwrap_or(0));
+    let lengths: Vec<f64> = windows
+        .iter()
+        .map(|w| span(w.end.saturating_sub(w.start)))
+        .collect();
+    let longest = nanos(2.0 * median(&lengths)).max(
+        windows
+            .iter()
+            .map(|w| w.end.saturating_sub(w.start))
+            .max()
+            .unwrap_or(0),
+    );
     let process = process_of_host(timeline, cuts);
     let doing = activity(timeline, process, longest);
     let verdicts = phases(timeline, cuts, engine);

@@ -195,7 +195,7 @@ impl Flow {
         let range = TimeRange::new(Timestamp::from_nanos(start), Timestamp::from_nanos(end));
         let within = |set: &IntervalSet| set.clip(range).measure().get();
         Slack {
-            length_ns: end - start,
+            length_ns: end.saturating_sub(start),
             device_free_ns: within(&self.device_free),
             host_wait_ns: within(&self.host_wait),
             host_run_ns: within(&self.host_run),

@@ -143,6 +143,23 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
     Ok(files)
 }
 
+/// Returns why a folder holds no trace, where there is more to say than that: a folder of Arrow files of Nsight Systems, reports
+/// that are not exported. For tools that search folders by themselves.
+pub fn explain_folder(folder: &Path) -> Option<String> {
+    if let Some(error) = nsys_db::arrow_folder(folder) {
+        return Some(error.to_string());
+    }
+    let mut left_out = LeftOut::default();
+    let accept = |file: &Path| {
+        left_out.add(file);
+        false
+    };
+    // Nothing is accepted, so that the result is known.
+    _ = expand_inputs([folder], accept);
+    let sentences = left_out.sentences();
+    (!sentences.is_empty()).then(|| format!("{}: {}", folder.display(), sentences.join("; ")))
+}
+
 /// Returns the files that are JAX's second form of another file in their folder.
 fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
     let is_copy = |path: &Path| path.file_name().is_some_and(|name| name == JAX_COPY);

@@ -26,7 +26,9 @@ mod rank;
 mod read;
 
 pub use classes::kernel_rules;
-pub use files::{expand, expand_ranks, is_package, is_trace, short_name, without_events};
+pub use files::{
+    expand, expand_ranks, explain_folder, is_package, is_trace, short_name, without_events,
+};
 pub use label::labels;
 pub use nsys::file_of;
 pub use rank::{Ranks, rank_in_name, ranks, refuse_other_jobs};

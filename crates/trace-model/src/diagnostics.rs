@@ -120,6 +120,8 @@ issues! {
     SystemTraceSkipped "system_trace_skipped" Info "systemTraceEvents were skipped";
     /// An event before time zero was dropped.
     NegativeTimestamp "trace_sorter_negative_timestamp_dropped" Error "an event before time zero was dropped";
+    /// An event at a time, or of a duration, that no recording can have.
+    FarTime "time_out_of_range" Error "events more than 73 years from the origin of their clock, or longer than 104 days, were dropped";
     /// A slice partially overlaps another one of its track and went to an overflow track.
     Overlap "slice_spill_overlapping_complete_event" Error "slices partially overlap another of their track and are on overflow tracks";
     /// A slice partially overlaps another one and was dropped.
@@ -172,8 +174,8 @@ issues! {
     BadCompressedPacket "compressed_packet_malformed" DataLoss "compressed packets that do not decode were dropped";
     /// Packets of kinds that have no place in the model.
     PacketIgnored "packet_kind_ignored" Info "packets of kinds without meaning here were skipped";
-    /// A row of a table whose start or end is no integer.
-    BadValue "bad_value" Info "rows of tables whose start or end is no integer were left out";
+    /// A row of a table whose start or end is no integer, or no possible time.
+    BadValue "bad_value" Info "rows of tables whose start or end is no integer, or no possible time, were left out";
     /// Two paths from a kernel to its launch disagree.
     LinkConflict "launch_link_conflict" Info "correlation id and flow arrow of a kernel name different launches";
 }

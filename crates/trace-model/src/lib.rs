@@ -50,7 +50,7 @@ pub use table::counter::{CounterSample, CounterTable};
 pub use table::flow::Flow;
 pub use table::slice::CategoryId;
 pub use table::track::{Process, Thread, Track, TrackKind};
-pub use time::{ClockDomain, Nanos, TimeRange, Timestamp};
+pub use time::{ClockDomain, Nanos, TimeRange, Timestamp, is_plausible};
 pub use trace::{ArgColumn, Slice, Trace};
 pub use units::Unit;
 pub use waiting::{Waiting, takes_requests};

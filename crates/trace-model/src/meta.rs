@@ -82,6 +82,11 @@ impl Metadata {
             .map(|(_, v)| v.as_str())
     }
 
+    /// Returns `true` for exports of Nsight Systems, whose gaps other flags of the recorder close than those of PyTorch.
+    pub fn is_nsys(&self) -> bool {
+        self.format == "nsys"
+    }
+
     /// Returns the limit `code`, if it was found.
     pub fn limit(&self, code: &str) -> Option<&Limit> {
         self.limits.iter().find(|limit| limit.code == code)

@@ -28,6 +28,26 @@ impl Timestamp {
     }
 }
 
+/// Farthest time from the origin of a clock that is believed: 73 years, so Unix times up to 2043.
+const FARTHEST_NS: i64 = 1 << 61;
+
+/// Longest duration that is believed: 104 days.
+const LONGEST_NS: i64 = 1 << 53;
+
+/// Returns `true` if something can have begun and ended at these times. Differences of such times, and sums of a thousand such
+/// durations, fit into 64 bits; a value beyond them is damage or stands for "unknown".
+///
+/// ```
+/// assert!(trace_model::is_plausible(1_700_000_000_000_000_000, 1_700_000_000_000_000_010));
+/// assert!(!trace_model::is_plausible(5, i64::MAX));
+/// ```
+pub const fn is_plausible(start: i64, end: i64) -> bool {
+    -FARTHEST_NS <= start
+        && start <= FARTHEST_NS
+        && end <= FARTHEST_NS
+        && end.saturating_sub(start) <= LONGEST_NS
+}
+
 impl Nanos {
     /// Zero duration.
     pub const ZERO: Self = Self(0);

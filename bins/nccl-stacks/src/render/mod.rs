@@ -30,6 +30,8 @@ pub(crate) struct Answered {
     pub(crate) answer: Answer,
     /// Reason for missing GPU activity, if there is none.
     pub(crate) no_gpu_activity: Option<String>,
+    /// Number of CUDA graphs recorded as a whole, whose kernels are not known.
+    pub(crate) graphs_whole: u64,
     /// Launch API calls of the whole trace.
     pub(crate) calls: Calls,
     /// Time of each collective of the answer without waiting, if the recordings of all its ranks
@@ -59,7 +61,9 @@ impl Answered {
                 }
             }
         }
+        let whole = input.trace.meta().limit("graphs_whole");
         Self {
+            graphs_whole: whole.map_or(0, |limit| limit.count),
             input,
             answer,
             no_gpu_activity: why,

@@ -87,6 +87,7 @@ fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> anyhow::Resu
         if let Some(most) = most_time(answer) {
             let _ = writeln!(text, "{most}");
         }
+        whole_graphs(report, trace, text);
     }
     for (title, table) in tables::of_trace(report, trace)? {
         titled(&title, &table, text);
@@ -204,6 +205,7 @@ fn nothing(report: &Report<'_>, trace: &Answered, absence: &Absence, text: &mut 
         let _ = writeln!(text, "{why}.\n");
         return;
     }
+    whole_graphs(report, trace, text);
     match absence.outcome {
         Outcome::NoKernelsInWindow => text.push_str(
             "No kernel starts in the window. Kernels run after the calls that launch them: those of\n\
@@ -235,8 +237,27 @@ fn nothing(report: &Report<'_>, trace: &Answered, absence: &Absence, text: &mut 
                 text,
                 "No such kernel in the window ({names} other kernel names found).\n"
             );
-            related(report, &absence.related, text);
+            match absence.related.is_empty() && trace.graphs_whole > 0 {
+                true => text.push_str("None of the recorded names sounds like a collective.\n\n"),
+                false => related(report, &absence.related, text),
+            }
         }
+    }
+}
+
+/// Appends that the kernels of graphs are not recorded, where that is so.
+fn whole_graphs(report: &Report<'_>, trace: &Answered, text: &mut String) {
+    let graphs = match trace.graphs_whole {
+        0 => return,
+        1 => "1 CUDA graph is".to_owned(),
+        n => format!("{} CUDA graphs are", report::human::count(n)),
+    };
+    if !report.cli.compat {
+        let _ = writeln!(
+            text,
+            "{graphs} recorded as a whole: the kernels inside, collectives included, are not recorded.\n\
+             Record with `nsys profile --cuda-graph-trace=node`.\n"
+        );
     }
 }
 

@@ -237,3 +237,197 @@ fn a_parquet_folder_gives_what_the_database_gives() {
         assert_eq!(lines(&parquet), lines(database), "{words:?}");
     }
 }
+
+/// Global id of a thread of process 10.
+const THREAD: i64 = (1 << 48) | (10 << 24) | 10;
+
+/// Writes an export with these tables.
+fn export(folder: &Path, name: &str, tables: &str) -> String {
+    let path = folder.join(name);
+    let base = rusqlite::Connection::open(&path).unwrap();
+    base.execute_batch(&format!(
+        "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+         INSERT INTO StringIds VALUES (1, 'cudaGraphLaunch'), (2, 'gemm'), (3, 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL'), (4, 'cudaLaunchKernel');
+         {tables}"
+    ))
+    .unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Kernels of process 10: start, end, correlation, name.
+fn kernels(rows: &[(i64, i64, i64, i64)]) -> String {
+    let process = THREAD & !0xff_ffff;
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|(start, end, id, name)| format!("({start}, {end}, 0, 1, 7, {id}, {process}, {name})"))
+        .collect();
+    format!(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER,
+         correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES {};",
+        rows.join(", ")
+    )
+}
+
+/// Launches of whole graphs, one a millisecond, each with half a millisecond of work.
+fn graphs(count: i64) -> String {
+    let process = THREAD & !0xff_ffff;
+    let mut sql = "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+         streamId INTEGER, correlationId INTEGER, globalPid INTEGER, graphId INTEGER, graphExecId INTEGER);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER,
+         correlationId INTEGER, nameId INTEGER);"
+        .to_owned();
+    for at in 0..count {
+        let (start, id) = (at * 1_000_000, at + 1);
+        sql += &format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {}, 0, {THREAD}, {id}, 1);
+             INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES ({}, {}, 0, 1, 7, {id}, {process}, 5, 6);",
+            start + 5_000,
+            start + 20_000,
+            start + 520_000
+        );
+    }
+    sql
+}
+
+fn out(words: &[&str]) -> String {
+    let output = run(words);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !err.contains("internal defect") && output.status.code() != Some(101),
+        "{words:?}: {err}"
+    );
+    format!("{}{err}", String::from_utf8_lossy(&output.stdout))
+}
+
+#[test]
+fn graphs_recorded_as_a_whole_are_not_said_to_be_without_communication() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = export(folder.path(), "whole.sqlite", &graphs(4));
+    let flag = "`nsys profile --cuda-graph-trace=node`";
+    let text = out(&["gpu", &whole]);
+    let first: String = text.split("\n\n").take(2).collect();
+    let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(first.contains(flag), "{text}");
+    assert!(
+        !text.contains("no communication") && !text.contains("exposed 0"),
+        "{text}"
+    );
+    let comm = out(&["comm", &whole])
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        comm.contains("4 graphs are recorded as a whole") && comm.contains(flag),
+        "{comm}"
+    );
+    assert!(!comm.contains("torch.profiler"), "{comm}");
+    // Beside a collective that is recorded, the graphs stay unknown.
+    let both = graphs(4) + &kernels(&[(600_000, 700_000, 9, 3)]);
+    let both = export(folder.path(), "both.sqlite", &both);
+    let comm = out(&["comm", &both])
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        comm.contains("4 graphs are recorded as a whole") && comm.contains(flag),
+        "{comm}"
+    );
+    assert!(out(&["gpu", &both]).contains("at least"));
+    // Without graphs nothing changes.
+    let plain = export(
+        folder.path(),
+        "plain.sqlite",
+        &kernels(&[(600_000, 700_000, 9, 2)]),
+    );
+    let text = out(&["gpu", &plain]);
+    assert!(
+        text.contains("no communication") && !text.contains(flag),
+        "{text}"
+    );
+    let summary = out(&["summary", &whole]);
+    assert!(
+        summary.contains("2 ms of busy time") || summary.contains("2.000 ms of busy time"),
+        "{summary}"
+    );
+    assert!(!summary.contains("composition, (4)"), "{summary}");
+}
+
+#[test]
+fn remedies_for_exports_are_flags_of_their_recorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = export(
+        folder.path(),
+        "a.sqlite",
+        &kernels(&[(600_000, 700_000, 9, 2)]),
+    );
+    for command in ["ops", "memory", "comm"] {
+        let text = out(&[command, &plain]);
+        assert!(text.contains("nsys profile"), "{command}: {text}");
+        for other in ["profile_memory", "ProfilerActivity", "torch.profiler"] {
+            assert!(!text.contains(other), "{command}: {text}");
+        }
+    }
+}
+
+#[test]
+fn impossible_times_are_counted_and_end_no_analysis() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = 1_i64 << 62;
+    let cases = [
+        vec![(-far, 5, 1, 2), (far, far + 10, 2, 2)],
+        vec![(-10, 5, 1, 2), (i64::MAX - 9, i64::MAX, 2, 2)],
+        vec![(10, 20, 1, 2), (30, i64::MAX, 2, 2), (40, 50, 3, 2)],
+        // Far apart and believed.
+        vec![
+            (-(1 << 60), 5 - (1 << 60), 1, 2),
+            (1 << 60, (1 << 60) + 10, 2, 2),
+        ],
+    ];
+    for (at, rows) in cases.iter().enumerate() {
+        let file = export(folder.path(), &format!("{at}.sqlite"), &kernels(rows));
+        // The same as Kineto writes it, in microseconds.
+        let events: Vec<String> = rows
+            .iter()
+            .map(|(start, end, id, _)| {
+                let us = |ns: i64| format!("{}.{:03}", ns / 1000, (ns % 1000).abs());
+                format!(
+                    r#"{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{},"dur":{},"args":{{"device":0,"stream":7,"correlation":{id}}}}}"#,
+                    us(*start),
+                    us(end.saturating_sub(*start))
+                )
+            })
+            .collect();
+        let json = folder.path().join(format!("{at}.json"));
+        fs::write(
+            &json,
+            format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")),
+        )
+        .unwrap();
+        for file in [file.as_str(), json.to_str().unwrap()] {
+            for command in [
+                "summary",
+                "gpu",
+                "kernels",
+                "idle",
+                "launch",
+                "comm",
+                "critical-path",
+                "roofline",
+                "memory",
+            ] {
+                let words: &[&str] = match command {
+                    "roofline" => &["roofline", file, "--device", "h200"],
+                    _ => &[command, file],
+                };
+                out(words);
+            }
+            out(&["diff", file, file]);
+            let summary = out(&["summary", file, "-v"]);
+            let is_counted = ["bad_value", "time_out_of_range", "trace_sorter_negative"]
+                .iter()
+                .any(|code| summary.contains(code));
+            assert!(is_counted || at == 3, "{file}: {summary}");
+        }
+    }
+}

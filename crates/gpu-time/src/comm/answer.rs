@@ -50,7 +50,27 @@ pub fn answer(digests: &[RankDigest], job: &Job) -> String {
               joined in more than one way, and the one that joins most of them is taken."
         }
     };
-    sentence(digests, job) + doubt
+    let graphs: u64 = digests.iter().map(|digest| digest.graphs_whole).sum();
+    let has_runs = digests.iter().any(|digest| !digest.runs.is_empty());
+    let unseen = match graphs > 0 && has_runs {
+        true => format!(
+            " This is of the collectives outside of CUDA graphs: {} recorded as a whole, and what runs inside is \
+             not recorded; record with {NODE_MODE}.",
+            graphs_are(graphs)
+        ),
+        false => String::new(),
+    };
+    sentence(digests, job) + doubt + &unseen
+}
+
+/// Flag that records what runs inside CUDA graphs.
+const NODE_MODE: &str = "`nsys profile --cuda-graph-trace=node`";
+
+fn graphs_are(graphs: u64) -> String {
+    match graphs {
+        1 => "1 graph is".to_owned(),
+        n => format!("{} graphs are", human::count(n)),
+    }
 }
 
 fn sentence(digests: &[RankDigest], job: &Job) -> String {
@@ -62,10 +82,7 @@ fn sentence(digests: &[RankDigest], job: &Job) -> String {
                      the host (below) show only how long each rank was in them."
                     .to_owned()
             }
-            false => "Cannot say anything about collectives: none is recorded. Record GPU \
-                      activity of the steps that communicate, on all ranks (torch.profiler with \
-                      ProfilerActivity.CUDA)."
-                .to_owned(),
+            false => none_recorded(digests),
         };
     }
     if let [only] = digests {
@@ -104,6 +121,26 @@ fn sentence(digests: &[RankDigest], job: &Job) -> String {
         Some(straggler) => late_rank(digests, job, straggler),
         None => "No rank was late by more than the error of the clocks.".to_owned(),
     }
+}
+
+/// Returns the sentence on recordings without collectives.
+fn none_recorded(digests: &[RankDigest]) -> String {
+    let graphs: u64 = digests.iter().map(|digest| digest.graphs_whole).sum();
+    if graphs > 0 {
+        return format!(
+            "Cannot say anything about collectives: {} recorded as a whole, and what runs inside, collectives \
+             included, is not recorded; outside of them there is none. Record with {NODE_MODE}.",
+            graphs_are(graphs)
+        );
+    }
+    let how = match digests.iter().any(|digest| digest.is_nsys) {
+        true => "`nsys profile --trace=cuda,nvtx`",
+        false => "torch.profiler with ProfilerActivity.CUDA",
+    };
+    format!(
+        "Cannot say anything about collectives: none is recorded. Record GPU activity of the steps that \
+         communicate, on all ranks ({how})."
+    )
 }
 
 /// Returns the time of all ranks in collectives.

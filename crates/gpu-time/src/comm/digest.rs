@@ -158,6 +158,10 @@ pub struct RankDigest {
     pub unlinked: usize,
     /// Collectives carried out by the host itself, as Gloo does.
     pub host: Vec<HostCollectives>,
+    /// The recorder is Nsight Systems.
+    pub is_nsys: bool,
+    /// Number of CUDA graphs that are recorded as a whole: collectives inside them are not known.
+    pub graphs_whole: u64,
 }
 
 /// Interned strings.
@@ -302,6 +306,8 @@ impl RankDigest {
             annotated,
             sized_by_operator,
             unlinked,
+            is_nsys: meta.is_nsys(),
+            graphs_whole: meta.limit("graphs_whole").map_or(0, |limit| limit.count),
         }
     }
 

@@ -3,26 +3,56 @@
 use crate::builder::EventOrder;
 use crate::builder::batch::{EventColumns, EventKind};
 use crate::parallel::both;
+use crate::time::is_plausible;
 
-/// Returns the events in processing order, as indices into the columns, and the number of events
-/// before time zero, which are left out. `None` instead of a list means file order.
+/// Numbers of events that are left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Before time zero.
+    pub(crate) negative: u64,
+    /// At no possible time.
+    pub(crate) far: u64,
+}
+
+/// Returns `true` for an event at a time, or of a duration, that no recording can have.
+pub(crate) fn is_far(columns: &EventColumns, event: usize) -> bool {
+    let (start, tag) = (columns.ts[event], columns.tag.get(event));
+    let dur = match tag {
+        Some(tag) if tag.kind() == EventKind::Complete => columns.dur[tag.row()].max(0),
+        _ => 0,
+    };
+    !is_plausible(start, start.saturating_add(dur))
+}
+
+/// Returns the events in processing order, as indices into the columns, and the numbers of events
+/// that are left out. `None` instead of a list means file order.
 pub(crate) fn processing_order(
     columns: &EventColumns,
     order: EventOrder,
     keep_negative: bool,
-) -> (Option<Vec<u32>>, u64) {
+) -> (Option<Vec<u32>>, LeftOut) {
     let ts = &columns.ts;
+    let mut left_out = LeftOut::default();
     let Some(span) = Span::of(ts) else {
-        return (None, 0);
+        return (None, left_out);
     };
     let drops = span.first < 0 && !keep_negative;
-    if !drops && order == EventOrder::File && span.ascends {
-        return (None, 0);
+    let longest = columns.dur.iter().copied().fold(0, i64::max);
+    // One look at the extremes, as nearly no file has such times.
+    let has_far = !is_plausible(span.first, span.first)
+        || !is_plausible(span.last, span.last)
+        || !is_plausible(span.last, span.last.saturating_add(longest));
+    if !drops && !has_far && order == EventOrder::File && span.ascends {
+        return (None, left_out);
     }
-    let negative = match drops {
-        true => ts.iter().filter(|&&t| t < 0).count() as u64,
-        false => 0,
-    };
+    if has_far {
+        left_out.far = (0..ts.len()).filter(|&e| is_far(columns, e)).count() as u64;
+    }
+    if drops {
+        left_out.negative = (0..ts.len())
+            .filter(|&e| ts[e] < 0 && !(has_far && is_far(columns, e)))
+            .count() as u64;
+    }
     let mut list = match Keys::sorted(ts, &span) {
         Some(keys) if order == EventOrder::Chrome => keys.chrome_order(columns),
         Some(keys) => keys.merged(|key| keys.event(key)),
@@ -38,10 +68,13 @@ pub(crate) fn processing_order(
             list
         }
     };
-    if negative > 0 {
+    if left_out.negative > 0 {
         list.retain(|&e| ts[e as usize] >= 0);
     }
-    (Some(list), negative)
+    if left_out.far > 0 {
+        list.retain(|&e| !is_far(columns, e as usize));
+    }
+    (Some(list), left_out)
 }
 
 fn to_u32(n: usize) -> u32 {
@@ -205,15 +238,57 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn impossible_times_and_durations_are_left_out() {
+        let mut batch = crate::builder::EventBatch::new();
+        let data = crate::builder::SliceData {
+            name: None,
+            category: crate::CategoryId::NONE,
+            args: crate::ArgsRef::NONE,
+        };
+        let lane = crate::LaneId::new(0).unwrap();
+        let cases = [
+            (5, 10, true),
+            (1_700_000_000_000_000_000, 1 << 50, true),
+            (7, i64::MAX, false),
+            (1 << 62, 10, false),
+            (-(1 << 62), 10, false),
+            (i64::MIN, i64::MAX, false),
+            (-3, 1, true),
+        ];
+        for (start, dur, _) in cases {
+            batch.complete(lane, start, dur, data);
+        }
+        let (order, left_out) = processing_order(&batch.columns, EventOrder::Chrome, true);
+        assert_eq!(order, Some(vec![6, 0, 1]));
+        assert_eq!(
+            left_out,
+            LeftOut {
+                negative: 0,
+                far: 4
+            }
+        );
+        let (order, left_out) = processing_order(&batch.columns, EventOrder::File, false);
+        assert_eq!(order, Some(vec![0, 1]));
+        assert_eq!(
+            left_out,
+            LeftOut {
+                negative: 1,
+                far: 4
+            }
+        );
+    }
+
     proptest! {
         #[test]
         fn processing_order_is_a_stable_sort_by_time(
             ts in prop::collection::vec(prop_oneof![0..50_i64, 0..1_i64 << 40, Just(i64::MAX)], 0..300),
         ) {
-            let mut expected: Vec<u32> = (0..to_u32(ts.len())).collect();
+            let mut expected: Vec<u32> = (0..to_u32(ts.len())).filter(|&e| ts[e as usize] < i64::MAX).collect();
             expected.sort_by_key(|&e| ts[e as usize]);
             let columns = EventColumns { ts, ..EventColumns::default() };
-            let (order, _) = processing_order(&columns, EventOrder::File, false);
+            let (order, left_out) = processing_order(&columns, EventOrder::File, false);
+            prop_assert_eq!(left_out.far, (columns.ts.len() - expected.len()) as u64);
             prop_assert_eq!(order.unwrap_or_else(|| (0..to_u32(columns.ts.len())).collect()), expected);
         }
     }

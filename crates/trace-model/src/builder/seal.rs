@@ -3,7 +3,7 @@
 use crate::builder::batch::{EventBatch, EventColumns, FlowSpace, LaneTracks, MAX_EVENTS};
 use crate::builder::binder::{Binder, post};
 use crate::builder::nest::{Flows, Nested, Nester};
-use crate::builder::order::processing_order;
+use crate::builder::order::{is_far, processing_order};
 use crate::builder::{BuildError, FinishOptions, TraceBuilder};
 use crate::diagnostics::{Diagnostics, IssueKind, Place};
 use crate::ids::{LaneId, SliceId, TrackId};
@@ -13,6 +13,7 @@ use crate::table::args::{Arg, ArgsRef};
 use crate::table::counter::CounterTable;
 use crate::table::slice::{OPEN, SliceTable};
 use crate::table::track::Track;
+use crate::time::is_plausible;
 use crate::trace::Trace;
 
 pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Trace, BuildError> {
@@ -143,16 +144,22 @@ fn nest(
     )
 }
 
-/// Returns the events in processing order; events before time zero are counted and left out.
+/// Returns the events in processing order; events before time zero and at impossible times are counted and left out.
 fn ordered(
     columns: &EventColumns,
     diagnostics: &mut Diagnostics,
     options: &FinishOptions,
 ) -> Option<Vec<u32>> {
-    let (order, negative) = processing_order(columns, options.order, options.keep_negative);
-    if negative > 0 {
-        let places = columns.ts.iter().filter(|&&t| t < 0).map(|&t| Place::At(t));
-        diagnostics.add(IssueKind::NegativeTimestamp, negative, places);
+    let (order, left_out) = processing_order(columns, options.order, options.keep_negative);
+    if left_out.far > 0 {
+        let far = (0..columns.ts.len()).filter(|&e| is_far(columns, e));
+        let places = far.map(|e| Place::At(columns.ts[e]));
+        diagnostics.add(IssueKind::FarTime, left_out.far, places);
+    }
+    if left_out.negative > 0 {
+        let times = columns.ts.iter().filter(|&&t| t < 0 && is_plausible(t, t));
+        let places = times.map(|&t| Place::At(t));
+        diagnostics.add(IssueKind::NegativeTimestamp, left_out.negative, places);
     }
     order
 }
@@ -173,6 +180,10 @@ fn counters(
     let mut table = CounterTable::default();
     for i in order {
         let i = i as usize;
+        if !is_plausible(ts[i], ts[i]) {
+            diagnostics.count(IssueKind::FarTime, Place::At(ts[i]));
+            continue;
+        }
         if ts[i] < 0 && !options.keep_negative {
             diagnostics.count(IssueKind::NegativeTimestamp, Place::At(ts[i]));
             continue;
