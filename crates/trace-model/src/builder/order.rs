@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn impossible_times_and_durations_are_left_out() {
-        let mut batch = crate::builder::EventBatch::new();
-        let data = crate::builder::SliceData {
+        let mut batch = crate::builder::batch::EventBatch::new();
+        let data = crate::builder::batch::SliceData {
             name: None,
             category: crate::CategoryId::NONE,
             args: crate::ArgsRef::NONE,
