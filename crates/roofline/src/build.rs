@@ -225,6 +225,7 @@ impl<'t> Builder<'_, '_, 't> {
             steps: self.marks.all,
             call_of,
             captures: CaptureCounts {
+                recordings: self.sources.len().saturating_sub(1) as u64,
                 captures: self.captures.len() as u64,
                 ..self.captures.counts
             },

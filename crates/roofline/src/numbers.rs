@@ -195,6 +195,11 @@ impl Numbers {
         self
     }
 
+    /// Returns `true` for attention whose window, if it has one, is not known.
+    pub fn assumes_no_window(&self) -> bool {
+        self.note.contains(NO_WINDOW)
+    }
+
     /// The bytes that are certain: the lower end of a lower bound.
     pub fn sure_bytes(&self) -> u128 {
         match self.basis {
