@@ -85,6 +85,12 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             );
             let shown: Vec<KernelDetail> = answer.rows.iter().take(top).map(shortened).collect();
             document.table(&title, details_table(&[("", &shown)], top, false)?);
+            for row in &shown {
+                if let (Some(pct), Some(why)) = (row.pct(), row.beyond()) {
+                    let text = format!("{} {}: {why}", row.name, report::human::percent(pct));
+                    document.line("beyond", text);
+                }
+            }
         }
     }
     document.write(to)?;

@@ -4,8 +4,8 @@ use gpu_time::{Note, percent};
 use report::human;
 use report::{Column, Table, Unit};
 use roofline::{
-    Analysis, Basis, By, CaptureCounts, Cause, Gain, PeakKey, Phase, RecordedDevice, Row, StepRow,
-    UnitKind,
+    Analysis, Basis, By, CaptureCounts, Cause, Gain, Numbers, PeakKey, Phase, RecordedDevice, Row,
+    StepForward, StepRow, UnitKind,
 };
 use trace_model::kernel::display_names;
 
@@ -39,12 +39,33 @@ pub(crate) fn answer(analysis: &Analysis) -> String {
         let device = analysis.devices.get(steps.median.device)?;
         Some((share_text(steps.median)?, device.name.as_str()))
     });
+    let mut gains_of = "most to gain";
+    let configured = steps
+        .as_ref()
+        .and_then(|steps| by_configuration(steps.median, analysis));
     match (&steps, share, limits_text(analysis)) {
-        (Some(steps), Some((share, device)), _) => {
-            text.push_str(&format!(
+        _ if analysis.devices.differ() => {
+            text.push_str(&format!("; {}", devices_text(analysis)));
+        }
+        (Some(steps), Some((share, device)), _) => match gaps_text(steps, &share, device) {
+            // Gaps that are longer than all that kernels could gain come first.
+            Some(gaps) => {
+                text.push_str(&format!("; {gaps}"));
+                gains_of = "most to gain in kernels";
+            }
+            None => text.push_str(&format!(
                 "; {} reaches {share} of the limit of {device}",
                 steps.named()
-            ));
+            )),
+        },
+        (Some(steps), None, _) if configured.is_some() => {
+            let share = configured.unwrap_or_default();
+            text.push_str(&format!("; {} {share}", steps.named()));
+            if let Some(cure) = cures(analysis).first() {
+                text.push_str(&format!("; for more, {cure}"));
+            }
+            text.push('.');
+            return text;
         }
         // Without a share of the limit, what a reader can do about that comes first.
         (Some(steps), None, Some((_, devices))) if !steps.median.is_known_enough() => {
@@ -84,10 +105,67 @@ pub(crate) fn answer(analysis: &Analysis) -> String {
         }
     }
     if let Some(gain) = analysis.gains.first() {
-        text.push_str(&format!("; most to gain: {}", gain_text(gain, analysis)));
+        text.push_str(&format!("; {gains_of}: {}", gain_text(gain, analysis)));
     }
     text.push('.');
     text
+}
+
+/// How long a step is idle, and what that leaves of the limit, where that is more than kernels could gain.
+fn gaps_text(steps: &Steps<'_>, share: &str, device: &str) -> Option<String> {
+    let step = steps.median;
+    let (idle, all) = (step.idle_before_all_ns()?, step.step_ns?);
+    let of_step = shared(step, step.share_of_time()?);
+    Some(format!(
+        "{} takes {}, of which the GPU is idle {} ({}): it reaches {of_step} of the limit of {device}, and {share} while \
+         the GPU is busy",
+        steps.named(),
+        shown(all),
+        shown(idle),
+        human::percent(percent(idle, all).unwrap_or(0.0))
+    ))
+}
+
+/// How near each of several different devices is to its limit.
+fn devices_text(analysis: &Analysis) -> String {
+    let parts = analysis.by_device.iter().filter_map(|sums| {
+        let device = analysis.devices.get(sums.id)?;
+        let share = match sums.pct() {
+            Some((pct, ends)) => format!("reaches {} of its limit", range(pct, ends)),
+            None if device.peaks.is_known() => "has no calls with limits".to_owned(),
+            None => format!("has no limit ({})", device.how),
+        };
+        Some(format!("device {} ({}) {share}", sums.id, device.name))
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The needs of a step by the configuration.
+fn forward_of<'a>(step: &StepRow, analysis: &'a Analysis) -> Option<&'a StepForward> {
+    let at = analysis
+        .steps
+        .iter()
+        .position(|own| std::ptr::eq(own, step))?;
+    analysis.forward.get(at)?.as_ref()
+}
+
+/// How near to the limit a step is by the configuration alone.
+fn by_configuration(step: &StepRow, analysis: &Analysis) -> Option<String> {
+    let own = forward_of(step, analysis)?;
+    let device = analysis.devices.get(step.device)?;
+    let busy = precise(step.busy_ns);
+    let limit = own.limit_ns.filter(|_| busy > 0.0)?;
+    let at_least = |is: bool| if is { "at least " } else { "" };
+    let least = at_least(own.at_least);
+    let fewest = at_least(own.needs.weight_bytes_low < own.needs.weight_bytes);
+    Some(format!(
+        "reaches at least {} of the limit of {} by the configuration (weights {fewest}{}, KV {least}{}), as {} of it has numbers",
+        human::percent(100.0 * limit / busy),
+        device.name,
+        bytes(own.needs.weight_bytes_low),
+        bytes(own.needs.kv_bytes),
+        human::percent(step.known_pct().unwrap_or(0.0))
+    ))
 }
 
 /// How near to their limits the calls with numbers run, and on which devices; `None` without limits.
@@ -145,17 +223,20 @@ fn range(pct: f64, [low, high]: [Option<f64>; 2]) -> String {
 /// The share of the limit that a step reaches: at least so much where calls have no numbers or lower bounds, with its ends where
 /// the weights that are read are an estimate.
 fn share_text(step: &StepRow) -> Option<String> {
-    let (pct, [low, high]) = step.share_of_limit()?;
+    Some(shared(step, step.share_of_limit()?))
+}
+
+fn shared(step: &StepRow, (pct, [low, high]): (f64, [Option<f64>; 2])) -> String {
     let needs = &step.needs;
     let is_partial = needs.unknown_time_ns > 0 || needs.bounded_time_ns > 0;
     let own = human::percent(pct);
     let [low, high] = [low, high].map(|end| end.map(human::percent));
-    Some(match (low.filter(|low| *low != own), high) {
+    match (low.filter(|low| *low != own), high) {
         (None, _) if is_partial => format!("at least {own}"),
         (None, _) => own,
         (Some(low), Some(high)) if !is_partial => format!("{own} ({low} to {high})"),
         (Some(low), _) => format!("{own} (at least {low})"),
-    })
+    }
 }
 
 /// The steps of one kind.
@@ -223,6 +304,9 @@ pub(crate) fn write(
         );
         document.line("achievable", text);
     }
+    if let Some(text) = window_line(analysis) {
+        document.line("window", text);
+    }
     head(document, analysis);
     document.notes(notes);
     let mut beyond: Vec<(String, String)> = Vec::new();
@@ -265,11 +349,38 @@ pub(crate) fn write(
     Ok(())
 }
 
+/// The attention whose window is not known.
+fn window_line(analysis: &Analysis) -> Option<String> {
+    if analysis.list.tp.is_some() {
+        // The configuration says which layers have one.
+        return None;
+    }
+    let (mut calls, mut ns) = (0_u64, 0_i64);
+    for row in &analysis.calls.rows {
+        let kind = analysis.list.kinds.get(row.name as usize);
+        let numbers = kind.and_then(|kind| kind.answer.as_ref().ok());
+        if numbers.is_some_and(Numbers::assumes_no_window) {
+            calls += row.calls;
+            ns = ns.saturating_add(row.time_ns);
+        }
+    }
+    (calls > 0).then(|| {
+        format!(
+            "no window assumed in {} of attention ({}), as none is recorded: if layers have one, these need fewer keys; --model says which do",
+            counted(calls.into(), "call"),
+            shown(ns)
+        )
+    })
+}
+
 /// What the numbers were made with: devices, peaks, captures, and what is left out.
 fn head(document: &mut Document, analysis: &Analysis) {
     let used = used_peaks(analysis);
+    let several = analysis.devices.differ();
     for device in analysis.devices.iter() {
-        document.line("device", device_line(device));
+        let number = several.then(|| format!("{}: ", device.id));
+        let text = format!("{}{}", number.unwrap_or_default(), device_line(device));
+        document.line("device", text);
         document.line("peaks", peaks_line(device, &used));
     }
     if let Some(shortest) = analysis.shortest_ns {
@@ -288,7 +399,7 @@ fn head(document: &mut Document, analysis: &Analysis) {
         document.line("fallback", text);
     }
     let captures = analysis.list.captures;
-    if captures.captures > 0 {
+    if captures.recordings > 0 {
         document.line("captures", captures_line(captures));
     }
     for missing in analysis.coverage.missing.iter().take(REASONS) {
@@ -308,12 +419,17 @@ fn head(document: &mut Document, analysis: &Analysis) {
 
 fn captures_line(captures: CaptureCounts) -> String {
     let mut text = format!(
-        "{}: {} replays match one, {} nearly, {} none",
+        "{} in {}: {} {} one, {} nearly, {} none",
         match captures.captures {
-            1 => "1 capture".to_owned(),
-            n => format!("{} captures", human::count(n)),
+            0 => "no captures".to_owned(),
+            n => counted(n.into(), "capture"),
         },
-        human::count(captures.matched),
+        counted(captures.recordings.into(), "recording"),
+        counted(captures.matched.into(), "replay"),
+        match captures.matched {
+            1 => "matches",
+            _ => "match",
+        },
         human::count(captures.nearly),
         human::count(captures.unmatched)
     );
@@ -325,8 +441,8 @@ fn captures_line(captures: CaptureCounts) -> String {
     }
     if captures.unsure > 0 {
         text.push_str(&format!(
-            "; {} replays fit several captures that may be of different sizes, so their numbers are estimates where these differ",
-            human::count(captures.unsure)
+            "; for {} several captures fit that may be of different sizes, so their numbers are estimates where these differ",
+            counted(captures.unsure.into(), "replay")
         ));
     }
     text
@@ -362,12 +478,26 @@ fn device_line(device: &RecordedDevice) -> String {
     format!("{}{}, {}", device.name, key.unwrap_or_default(), device.how)
 }
 
+/// A peak as its source states it; one that is scaled, to four digits.
+fn peak_text(value: f64) -> String {
+    let text = value.to_string();
+    match text.len() > 7 {
+        true => human::short_count(value),
+        false => text,
+    }
+}
+
 /// The peaks that were used, with their sources.
 fn peaks_line(device: &RecordedDevice, used: &[PeakKey]) -> String {
     let mut parts = Vec::new();
     let mut sources: Vec<&str> = Vec::new();
     for (key, peak) in device.peaks.iter().filter(|(key, _)| used.contains(key)) {
-        parts.push(format!("{} {} {}", key.name(), peak.value, key.unit()));
+        parts.push(format!(
+            "{} {} {}",
+            key.name(),
+            peak_text(peak.value),
+            key.unit()
+        ));
         if !sources.contains(&peak.source.as_str()) {
             sources.push(&peak.source);
         }
@@ -388,15 +518,22 @@ pub(crate) fn short(name: &str) -> String {
 fn ladders(document: &mut Document, analysis: &Analysis) {
     for steps in PHASES.into_iter().filter_map(|p| steps_of(analysis, p)) {
         let mut text = ladder(&steps, analysis);
-        let pairs = analysis.steps.iter().zip(&analysis.forward);
-        let mut pairs = pairs.into_iter();
-        let needs = pairs.find(|(own, _)| std::ptr::eq(*own, steps.median));
-        if let Some((_, Some(needs))) = needs {
+        if let Some(own) = forward_of(steps.median, analysis) {
+            let least = if own.at_least { "at least " } else { "" };
             text.push_str(&format!(
-                " The configuration needs weights of {} and KV of {}.",
-                bytes(needs.weight_bytes),
-                bytes(needs.kv_bytes)
+                " The configuration needs weights of {} and KV of {least}{}",
+                bytes(own.needs.weight_bytes),
+                bytes(own.needs.kv_bytes)
             ));
+            let busy = precise(steps.median.busy_ns);
+            if let Some(limit) = own.limit_ns.filter(|_| busy > 0.0) {
+                text.push_str(&format!(
+                    ": at least {}, {} of the busy time",
+                    human::duration(limit),
+                    human::percent(100.0 * limit / busy)
+                ));
+            }
+            text.push('.');
         }
         document.sentence(text);
     }
@@ -410,19 +547,23 @@ fn ladder(steps: &Steps<'_>, analysis: &Analysis) -> String {
         n => format!("{n} {} steps, the median", phase.name()),
     };
     if let Some(requests) = lengths.requests() {
-        head.push_str(&format!(", {} requests", count_of(requests)));
+        head.push_str(&format!(", {}", counted(requests, "request")));
     }
     if let Some(tokens) = lengths.tokens() {
-        head.push_str(&format!(", {} tokens", count_of(tokens)));
+        head.push_str(&format!(", {}", counted(tokens, "token")));
     }
     if let Some(sums) = lengths.sums() {
-        head.push_str(&format!(", {} keys", count_of(sums.k)));
+        head.push_str(&format!(", {}", counted(sums.k, "key")));
     }
     if let Some(device) = analysis.devices.get(step.device) {
         head.push_str(&format!(" on {}", device.name));
     }
     let mut parts = Vec::new();
     for rung in step.ladder() {
+        // A lower bound of nothing tells nothing.
+        if rung.line == "model" && rung.at_least && rung.ns <= 0.0 {
+            continue;
+        }
         let at_least = if rung.at_least { "≥ " } else { "" };
         let mut part = format!("{} {at_least}{}", rung.line, human::duration(rung.ns));
         if rung.line == "model" {
@@ -453,9 +594,9 @@ fn ladder(steps: &Steps<'_>, analysis: &Analysis) -> String {
         && rows > tokens
     {
         text.push_str(&format!(
-            "; {} rows for {} tokens: padded",
-            count_of(rows),
-            count_of(tokens)
+            "; {} for {}: padded",
+            counted(rows, "row"),
+            counted(tokens, "token")
         ));
     }
     if let Some(balance) = step.balance_tokens {
@@ -474,6 +615,14 @@ fn ladder(steps: &Steps<'_>, analysis: &Analysis) -> String {
 )]
 fn whole(tokens: f64) -> i64 {
     tokens.ceil() as i64
+}
+
+/// A number of things, with their name in the right number.
+pub(crate) fn counted(n: u128, what: &str) -> String {
+    match n {
+        1 => format!("1 {what}"),
+        n => format!("{} {what}s", count_of(n)),
+    }
 }
 
 pub(crate) fn count_of(n: u128) -> String {
@@ -509,7 +658,8 @@ fn pct_text(row: &Row) -> String {
 
 /// Resource that bounds a row; calls shorter than the launch floor are bound by their launch.
 fn bound_text(row: &Row, analysis: &Analysis) -> &'static str {
-    let device = analysis.devices.get(analysis.main_device);
+    let device = row.device.unwrap_or(analysis.main_device);
+    let device = analysis.devices.get(device);
     match row.bound() {
         Some(_) if device.is_some_and(|device| row.is_launch_bound(&device.peaks)) => "launch",
         Some(bound) => bound.name(),
@@ -555,6 +705,10 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
         right("% of limit"),
         Column::real("gain").unit(Unit::Nanos),
     ]);
+    let differ = analysis.devices.differ();
+    if differ {
+        columns.push(Column::int("device"));
+    }
     let mut table = Table::new("rows", columns)?;
     let all = analysis.coverage.time_ns();
     let number = |value: Option<f64>| value.map_or(String::new(), report::human::short_count);
@@ -575,6 +729,9 @@ fn rows_table(analysis: &Analysis, by: ByName, rows: &[&Row]) -> anyhow::Result<
             pct.as_str().into(),
             row.gain_ns().into(),
         ]);
+        if differ {
+            cells.push(row.device.into());
+        }
         table.push(&cells)?;
     }
     Ok(table)
@@ -678,6 +835,12 @@ fn gain_text(gain: &Gain, analysis: &Analysis) -> String {
         text.push_str(&format!(", at {} %", pct_text(row)));
         text.push_str(" of the limit");
     }
+    if let Some(device) = row.device.and_then(|id| analysis.devices.get(id)) {
+        text.push_str(&format!(" of device {} ({})", device.id, device.name));
+    }
+    if gain.no_window {
+        text.push_str(" if no layer has a window");
+    }
     text
 }
 
@@ -690,14 +853,19 @@ fn cures(analysis: &Analysis) -> Vec<String> {
     };
     let captures = analysis.list.captures;
     let graph = match (captures.captures, captures.too_small) {
+        (0, _) if captures.recordings > 0 => {
+            "what was given with --capture has no capture of a graph: give a recording of the \
+             engine's start, when it captures its graphs"
+                .to_owned()
+        }
         (0, _) => "give the recording of the graph capture with --capture".to_owned(),
         (_, 0) => format!(
-            "{} replays have no capture with their kernels: give the recording of the capture by the same model and version",
-            human::count(captures.unmatched)
+            "for {} there is no capture with their kernels: give the recording of the capture by the same model and version",
+            counted(captures.unmatched.into(), "replay")
         ),
         (_, n) => format!(
-            "{} replays are of more tokens than their captures: give the recording of the larger ones",
-            human::count(n)
+            "for {} the captures are of too few tokens: give the recording of the larger ones",
+            counted(n.into(), "replay")
         ),
     };
     let mut all = [

@@ -1,7 +1,7 @@
 //! Everything about one recording.
 
 use gpu_time::{GpuWork, WorkKind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::StrId;
 use trace_model::kernel::TraceIndex;
 
@@ -11,6 +11,7 @@ use crate::coverage::Coverage;
 use crate::device::DeviceProperties;
 use crate::dtype::Precision;
 use crate::limit::{DeviceOptions, Limit, NoSuchDevice, RecordedDevice, RecordedDevices};
+use crate::numbers::Numbers;
 use crate::steps::{StepRow, steps};
 use crate::views::{By, Limits, Origin, Row, Rows, Sort, Tally, rows, tallies};
 
@@ -76,7 +77,7 @@ pub struct Analysis {
     /// The device with most GPU time.
     pub main_device: i64,
     /// Steps with lengths, as the configuration has them; by place among `steps`.
-    pub forward: Vec<Option<Forward>>,
+    pub forward: Vec<Option<StepForward>>,
     /// 1st percentile of the durations of kernels.
     pub shortest_ns: Option<i64>,
     /// Types without units of their own, and what was taken instead.
@@ -85,6 +86,18 @@ pub struct Analysis {
     pub gains: Vec<Gain>,
     /// Sums by device, in the order of the devices.
     pub by_device: Vec<DeviceSums>,
+}
+
+/// A step as the configuration has it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct StepForward {
+    /// What it needs.
+    pub needs: Forward,
+    /// Keys of earlier steps are not recorded: keys and values are those of the new tokens at least.
+    pub at_least: bool,
+    /// The least time that it takes, with as few weights of experts as possible; `None` without peaks.
+    pub limit_ns: Option<f64>,
 }
 
 /// Number of operators in [`Analysis::gains`].
@@ -104,6 +117,8 @@ pub struct Gain {
     pub kernel: String,
     /// Time of that kernel.
     pub kernel_ns: i64,
+    /// It is attention that may have a window, which neither the recording nor a configuration gives.
+    pub no_window: bool,
 }
 
 /// Time and limits of the calls on one device.
@@ -173,7 +188,7 @@ pub fn analyse(
     let steps = steps(&list, work, &devices, &wants);
     let forward = steps
         .iter()
-        .map(|step| forward_of(&list, step, options.calls.config))
+        .map(|step| forward_of(&list, step, options.calls.config, &devices))
         .collect();
     Ok(Analysis {
         coverage: Coverage::of(&list, &tallies),
@@ -194,18 +209,30 @@ pub fn analyse(
 
 /// Returns the needs of a step by the configuration, for a step whose lengths are recorded as sums: requests of equal lengths stand for them, which
 /// leaves weights, keys and FLOPs of products as they are.
-fn forward_of(list: &CallList, step: &StepRow, config: Option<&Config>) -> Option<Forward> {
+fn forward_of(
+    list: &CallList,
+    step: &StepRow,
+    config: Option<&Config>,
+    devices: &RecordedDevices,
+) -> Option<StepForward> {
     let config = config?;
     let (context, generation) = (step.lengths.context, step.lengths.generation);
     let mut requests = Vec::new();
+    let mut at_least = false;
     for kind in [context, generation] {
-        let (count, sums) = (kind.requests?, kind.sums?);
+        let count = kind.requests?;
         if count == 0 {
             continue;
         }
+        // Each token sees itself at least.
+        let (tokens, all_keys) = match kind.sums {
+            Some(sums) => (sums.q, sums.k),
+            None => (kind.tokens?, kind.tokens?),
+        };
+        at_least |= kind.sums.is_none();
         // As even as possible; the remainders go to the first.
-        let (new, keys) = (sums.q / count, sums.k / count);
-        let (more_new, more_keys) = (sums.q % count, sums.k % count);
+        let (new, keys) = (tokens / count, all_keys / count);
+        let (more_new, more_keys) = (tokens % count, all_keys % count);
         for (new, keys, count) in [
             (new + 1, keys + 1, more_new.min(more_keys)),
             (
@@ -221,7 +248,19 @@ fn forward_of(list: &CallList, step: &StepRow, config: Option<&Config>) -> Optio
         }
     }
     let cache = list.cache_bytes.unwrap_or(2);
-    Some(config.forward(list.tp.unwrap_or(1), &requests, cache))
+    let ranks = list.tp.unwrap_or(1);
+    let needs = config.forward(ranks, &requests, cache);
+    let least = Forward {
+        weight_bytes: needs.weight_bytes_low,
+        ..needs
+    };
+    let peaks = devices.get(step.device).map(|device| &device.peaks);
+    let limit = peaks.and_then(|peaks| least.limit(config, ranks, peaks));
+    Some(StepForward {
+        needs,
+        at_least,
+        limit_ns: limit.map(|limit| limit.ns()),
+    })
 }
 
 /// Returns the 1st percentile of the durations.
@@ -250,22 +289,33 @@ fn gains(
             kinds: 0,
             kernel: String::new(),
             kernel_ns: 0,
+            no_window: false,
         })
         .collect();
-    let of_kind: Vec<Option<usize>> = list
+    // An operator has a row for each device, where these differ.
+    let of_kind: Vec<Vec<(Option<i64>, usize)>> = list
         .kinds
         .iter()
         .map(|kind| {
-            let is_known = kind.answer.is_ok();
-            gains.iter().position(|gain| is_known && gain.op == kind.op)
+            let own = gains.iter().enumerate();
+            let own = own.filter(|(_, gain)| kind.answer.is_ok() && gain.op == kind.op);
+            own.map(|(at, gain)| (gain.row.device, at)).collect()
         })
         .collect();
-    let mut counted = vec![false; of_kind.len()];
+    let gain_of = |kind: u32, device: i64| -> Option<usize> {
+        let all = of_kind.get(kind as usize)?.iter();
+        let mut own = all.filter(|(on, _)| on.is_none_or(|on| on == device));
+        own.next().map(|(_, at)| *at)
+    };
+    let mut counted: FxHashSet<(usize, u32)> = FxHashSet::default();
     for own in tallies {
-        let kind = own.kind as usize;
-        if let Some(gain) = of_kind[kind]
-            && !std::mem::replace(&mut counted[kind], true)
+        if let Some(gain) = gain_of(own.kind, own.device)
+            && counted.insert((gain, own.kind))
         {
+            let kind = list.kinds.get(own.kind as usize);
+            let numbers = kind.and_then(|kind| kind.answer.as_ref().ok());
+            let may_have = numbers.is_some_and(Numbers::assumes_no_window);
+            gains[gain].no_window |= may_have && list.tp.is_none();
             gains[gain].kinds += 1;
         }
     }
@@ -274,7 +324,7 @@ fn gains(
         let Some(call) = list.calls.get(*call as usize) else {
             continue;
         };
-        if let Some(gain) = of_kind.get(call.kind as usize).copied().flatten()
+        if let Some(gain) = gain_of(call.kind, call.device)
             && let Some(name) = event.name
             && (event.kind == WorkKind::Kernel || call.own_kernels == 0)
             && wants(call)
@@ -294,6 +344,16 @@ fn gains(
         }
     }
     gains
+}
+
+impl DeviceSums {
+    /// Share of the limit, with its ends, as [`Analysis::pct`] has it for all devices.
+    pub fn pct(&self) -> Option<(f64, [Option<f64>; 2])> {
+        let time = crate::views::nanos(self.known_ns);
+        let pct = |ns: f64| 100.0 * ns / time;
+        let own = self.limit_ns.filter(|_| self.known_ns > 0)?;
+        Some((pct(own), [self.low_ns, self.high_ns].map(|ns| ns.map(pct))))
+    }
 }
 
 fn by_device(list: &CallList, devices: &RecordedDevices, tallies: &[Tally]) -> Vec<DeviceSums> {

@@ -7,11 +7,11 @@ use trace_model::{Slice, SliceId, StrId, ThreadId};
 
 use crate::calls::{Call, CallList, CallOptions, CaptureCounts, Kind, NO_OPERATOR};
 use crate::capture::{Captures, Unsure};
-use crate::config::{ConfigError, Experts};
+use crate::config::{ConfigError, Experts, Shown};
 use crate::dtype::Dtype;
 use crate::marks::Marks;
 use crate::models::{Models, collective_numbers};
-use crate::numbers::{Answer, Numbers, Unknown};
+use crate::numbers::{Answer, Numbers, Shape, Unknown};
 use crate::recorded::{CollectiveSizes, Context, Recorded};
 use crate::source::{Signature, SignatureKey, Source};
 use crate::step_name::Lengths;
@@ -214,6 +214,7 @@ impl<'t> Builder<'_, '_, 't> {
                 }
             };
         }
+        self.check_sizes((&calls, &found), &kinds.all, tp, world_size)?;
         let cache = writes.by_thread.values();
         let cache = cache.chain(writes.by_capture.values()).flatten();
         let cache_bytes = cache.map(|(_, dtype)| dtype.size()).max();
@@ -224,6 +225,7 @@ impl<'t> Builder<'_, '_, 't> {
             steps: self.marks.all,
             call_of,
             captures: CaptureCounts {
+                recordings: self.sources.len().saturating_sub(1) as u64,
                 captures: self.captures.len() as u64,
                 ..self.captures.counts
             },
@@ -495,6 +497,40 @@ impl<'t> Builder<'_, '_, 't> {
             }),
             _ => Ok(Some(tp)),
         }
+    }
+
+    /// Checks the configuration against the sizes that the calls of steps show.
+    fn check_sizes(
+        &self,
+        (calls, found): (&[Call], &[Found]),
+        kinds: &[Kind],
+        tp: Option<u128>,
+        world_size: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        let Some(config) = self.options.config else {
+            return Ok(());
+        };
+        let mut shown = Shown::default();
+        for (call, found) in calls.iter().zip(found) {
+            let Some(step) = call.step else { continue };
+            if found.op.is_none() {
+                if call.in_graph {
+                    shown.add_unknown(step);
+                }
+                continue;
+            }
+            let kind = kinds.get(call.kind as usize);
+            let numbers = kind.and_then(|kind| kind.answer.as_ref().ok());
+            // Products of activations show no weight.
+            let shape = numbers.and_then(|n| {
+                n.shape.filter(|shape| match shape {
+                    Shape::Product { .. } => n.weight_bytes > 0,
+                    _ => true,
+                })
+            });
+            shown.add(step, shape, self.is_attention(found));
+        }
+        config.check(&shown, tp.unwrap_or(1), world_size.map(u128::from))
     }
 
     fn check_experts(&self, found: &[Found], experts: Option<&Experts>) -> Result<(), ConfigError> {

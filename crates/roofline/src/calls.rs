@@ -88,6 +88,8 @@ pub struct Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct CaptureCounts {
+    /// Recordings that were given for their captures.
+    pub recordings: u64,
     /// Captures in all recordings of captures.
     pub captures: u64,
     /// Replays whose kernels have the names of a capture.

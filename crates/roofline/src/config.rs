@@ -3,6 +3,10 @@
 //! Per rank of tensor parallelism: heads, inner widths and vocabulary are divided, keys and values repeated where there are
 //! fewer heads of them than ranks. Rows of the embedding table are not counted.
 
+mod fit;
+
+pub(crate) use fit::Shown;
+
 use serde_json::Value;
 
 use crate::device::PeakKey;
@@ -155,6 +159,8 @@ pub struct Config {
     layer_types: Option<Vec<bool>>,
     latent: Option<Latent>,
     storage: Storage,
+    /// Some layers are of another kind than attention.
+    is_hybrid: bool,
 }
 
 /// Requests of a step that is asked for: `count` times `new` tokens that see `keys` keys, their own included.
@@ -201,6 +207,29 @@ const MOST_LAYERS: u128 = 1 << 16;
 fn number(json: &Value, keys: &[&'static str]) -> Option<u128> {
     let found = keys.iter().find_map(|key| json.get(key)?.as_u64());
     found.map(u128::from).filter(|n| *n <= LARGEST)
+}
+
+/// Keys of models whose layers are not all attention.
+const HYBRID: [&str; 7] = [
+    "full_attention_interval",
+    "attn_layer_period",
+    "attn_layer_indices",
+    "hybrid_override_pattern",
+    "layers_block_type",
+    "linear_attn_config",
+    "full_attn_idxs",
+];
+
+fn is_hybrid(json: &Value) -> bool {
+    let kinds = json.get("layer_types").and_then(Value::as_array);
+    let is_other = |kind: &Value| {
+        let kind = kind.as_str().unwrap_or("");
+        !kind.ends_with("attention") || kind.contains("linear")
+    };
+    HYBRID
+        .iter()
+        .any(|key| json.get(*key).is_some_and(|value| !value.is_null()))
+        || kinds.is_some_and(|kinds| kinds.iter().any(is_other))
 }
 
 impl Config {
@@ -262,6 +291,7 @@ impl Config {
             }),
             latent,
             storage: Storage::of(json),
+            is_hybrid: is_hybrid(json),
         })
     }
 

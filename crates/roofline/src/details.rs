@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use trace_model::{ArgColumn, ArgValue, Slice};
 
 use crate::analysis::Analysis;
+use crate::beyond::{Beyond, Reasons};
 use crate::calls::Call;
 use crate::limit::real;
 use crate::numbers::Basis;
@@ -48,9 +49,14 @@ pub struct KernelDetail {
     pub time_ns: i64,
     /// Basis of the numbers; unknown also for calls of several kernels.
     pub basis: Option<Basis>,
+    /// Its device, where the recording has different ones.
+    pub device: Option<i64>,
     flops: Option<u128>,
     bytes: u128,
     limit_ns: Option<f64>,
+    /// Assumptions of the numbers.
+    assumed: String,
+    beyond: Reasons,
 }
 
 impl KernelDetail {
@@ -71,6 +77,25 @@ impl KernelDetail {
         self.basis?;
         let limit = self.limit_ns?;
         (self.time_ns > 0).then(|| 100.0 * limit / nanos(self.time_ns))
+    }
+}
+
+impl KernelDetail {
+    /// Why it took less time than its limit, if it did.
+    pub fn beyond(&self) -> Option<String> {
+        self.pct().filter(|pct| *pct > 100.0)?;
+        let reasons: Vec<&str> = self.beyond.iter().map(Beyond::text).collect();
+        Some(reasons.join("; "))
+    }
+
+    /// Assumptions of its numbers, and why it took less time than its limit, if it did.
+    fn note(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        if !self.assumed.is_empty() {
+            parts.push(self.assumed.clone());
+        }
+        parts.extend(self.beyond());
+        parts.join("; ")
     }
 }
 
@@ -121,7 +146,13 @@ pub fn kernel_details(
         let numbers = list.numbers(call).filter(|_| call.is_all(event.kind));
         let configuration = (grid, block, registers, shared, occupancy.map(f64::to_bits));
         let at = *places
-            .entry((event.name, call.kind, configuration, numbers.is_some()))
+            .entry((
+                event.name,
+                call.kind,
+                configuration,
+                numbers.is_some(),
+                analysis.devices.row_of(call.device),
+            ))
             .or_insert_with(|| {
                 let kind = list.kind(call);
                 rows.push(KernelDetail {
@@ -139,6 +170,8 @@ pub fn kernel_details(
                     occupancy_pct: occupancy,
                     basis: numbers.map(|n| n.basis),
                     limit_ns: Some(0.0),
+                    device: analysis.devices.row_of(call.device),
+                    assumed: numbers.map_or(String::new(), |n| n.note.clone()),
                     ..KernelDetail::default()
                 });
                 rows.len() - 1
@@ -156,19 +189,26 @@ pub fn kernel_details(
         let device = analysis.devices.get(call.device);
         let limit = device.and_then(|device| device.peaks.limit(numbers));
         row.limit_ns = row.limit_ns.zip(limit).map(|(all, one)| all + one.ns);
+        if let (Some(limit), Some(device)) = (limit, device)
+            && limit.ns > nanos(event.dur_ns())
+        {
+            row.beyond
+                .merge(Reasons::new(numbers, limit, &device.peaks));
+        }
     }
     rows.sort_by(|a, b| {
         let time = b.time_ns.cmp(&a.time_ns);
         let key = |row: &KernelDetail| {
             let row = row.clone();
-            (row.name, row.op, row.dims, row.grid, row.block)
+            (row.name, row.op, row.dims, row.grid, row.block, row.device)
         };
         time.then_with(|| key(a).cmp(&key(b)))
     });
     rows
 }
 
-/// The kernels of each trace as a table, at most `top` of each, with the name of the trace in each row if `with_trace`.
+/// The kernels of each trace as a table, at most `top` of each, with the name of the trace and remarks in each row if
+/// `with_trace`.
 ///
 /// # Errors
 /// None but defects: the columns are fixed.
@@ -198,10 +238,19 @@ pub fn details_table(
         Column::int("shared_bytes").unit(Unit::Bytes),
         Column::real("occupancy_pct").unit(Unit::Pct),
     ]);
+    let mut all = results.iter().flat_map(|(_, rows)| rows.iter());
+    let has_device = all.any(|row| row.device.is_some());
+    if with_trace {
+        columns.push(Column::text("note"));
+    }
+    if has_device {
+        columns.push(Column::int("device"));
+    }
     let mut table = Table::new("kernels", columns)?;
     for (trace, rows) in results {
         for row in rows.iter().take(top) {
             let basis = row.basis.unwrap_or(Basis::Unknown);
+            let note = row.note();
             let mut cells: Vec<Cell<'_>> = Vec::new();
             if with_trace {
                 cells.push((*trace).into());
@@ -223,6 +272,12 @@ pub fn details_table(
                 row.shared_bytes.into(),
                 row.occupancy_pct.into(),
             ]);
+            if with_trace {
+                cells.push(note.as_str().into());
+            }
+            if has_device {
+                cells.push(row.device.into());
+            }
             table.push(&cells)?;
         }
     }

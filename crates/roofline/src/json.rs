@@ -122,6 +122,10 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
             "known_pct".to_owned(),
             row.known_pct().map_or(Value::Null, real),
         );
+        let of_step = row
+            .share_of_time()
+            .map_or(Value::Null, |(pct, _)| real(pct));
+        step.insert("share_of_step_pct".to_owned(), of_step);
         let share = row.share_of_limit();
         let ends = share.map_or([None; 2], |(_, ends)| ends);
         for (name, pct) in [
@@ -135,10 +139,16 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
         step.insert("product_rows".to_owned(), rows.into());
         let balance = row.balance_tokens.map_or(Value::Null, real);
         step.insert("balance_tokens".to_owned(), balance);
-        step.insert(
-            "model".to_owned(),
-            needs.as_ref().map_or(Value::Null, forward),
-        );
+        let model = needs.as_ref().map_or(Value::Null, |own| {
+            let mut object = forward(&own.needs);
+            if let Value::Object(object) = &mut object {
+                object.insert("at_least".to_owned(), own.at_least.into());
+                let limit = own.limit_ns.map_or(Value::Null, real);
+                object.insert("limit_ns".to_owned(), limit);
+            }
+            object
+        });
+        step.insert("model".to_owned(), model);
     }
     let mut object = Map::new();
     object.insert("trace".to_owned(), trace.into());
@@ -160,6 +170,7 @@ fn one(trace: &str, analysis: &Analysis, what: &'static str, top: usize) -> repo
     object.insert(
         "captures".to_owned(),
         json!({
+            "recordings": captures.recordings,
             "captures": captures.captures,
             "matched": captures.matched,
             "nearly": captures.nearly,

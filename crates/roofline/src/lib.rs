@@ -59,7 +59,7 @@ mod steps;
 pub mod tables;
 mod views;
 
-pub use analysis::{Analysis, DeviceSums, Error, Gain, Options, analyse};
+pub use analysis::{Analysis, DeviceSums, Error, Gain, Options, StepForward, analyse};
 pub use beyond::{Beyond, Reasons};
 pub use calls::{ARG_KEYS, Call, CallList, CallOptions, CaptureCounts, Kind, NO_OPERATOR};
 pub use coverage::{Cause, Coverage, Missing, Share};

@@ -233,6 +233,15 @@ pub struct RecordedDevice {
     pub achievable: Option<Peaks>,
 }
 
+impl RecordedDevice {
+    /// Is the other of the same make, with the same peaks?
+    fn is_like(&self, other: &Self) -> bool {
+        let known = (&self.key, &self.name, &self.peaks);
+        let is_named = self.key.is_some() || self.how == other.how;
+        known == (&other.key, &other.name, &other.peaks) && is_named
+    }
+}
+
 /// Error in the choice of a device.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no device {key:?}; known are {known}")]
@@ -247,6 +256,8 @@ pub struct NoSuchDevice {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RecordedDevices {
     all: Vec<RecordedDevice>,
+    /// They are not all alike.
+    differ: bool,
 }
 
 /// Devices and peaks stated by the caller.
@@ -262,6 +273,17 @@ pub struct DeviceOptions {
 }
 
 impl RecordedDevices {
+    /// Returns `true` if the devices are not all of one make.
+    pub fn differ(&self) -> bool {
+        self.differ
+    }
+
+    /// The device of the rows of calls on `id`: of different devices each has rows of its own, as their limits do not add up to
+    /// one that a reader could compare with.
+    pub(crate) fn row_of(&self, id: i64) -> Option<i64> {
+        self.differ.then_some(id)
+    }
+
     /// Finds the devices with the numbers `ids` among `properties`.
     ///
     /// # Errors
@@ -326,7 +348,9 @@ impl RecordedDevices {
                 achievable,
             }
         });
-        Ok(Self { all: all.collect() })
+        let all: Vec<RecordedDevice> = all.collect();
+        let differ = all.iter().any(|device| !device.is_like(&all[0]));
+        Ok(Self { all, differ })
     }
 
     /// The devices, by number.

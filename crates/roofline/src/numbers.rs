@@ -64,6 +64,17 @@ impl Basis {
     }
 }
 
+/// What the numbers of a call show of the sizes of its model.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Shape {
+    /// A product with a weight of these sides, whatever it is packed in.
+    Product { inner: u128, outer: u128 },
+    /// Attention over a cache.
+    Attention { heads_kv: Option<u128>, size: u128 },
+    /// Experts of a layer, and of each token.
+    Experts { all: u128, each_token: u128 },
+}
+
 /// Least needs of one call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -94,6 +105,8 @@ pub struct Numbers {
     pub note: String,
     /// The link bytes go to or from the host.
     pub to_host: bool,
+    /// What they show of the model.
+    pub(crate) shape: Option<Shape>,
 }
 
 /// Why a call has no numbers.
@@ -139,6 +152,7 @@ impl Numbers {
             rows: None,
             note: String::new(),
             to_host: false,
+            shape: None,
         }
     }
 
@@ -179,6 +193,11 @@ impl Numbers {
     pub(crate) fn between(mut self, low: u128, high: Option<u128>) -> Self {
         (self.bytes_low, self.bytes_high) = (low, high);
         self
+    }
+
+    /// Returns `true` for attention whose window, if it has one, is not known.
+    pub fn assumes_no_window(&self) -> bool {
+        self.note.contains(NO_WINDOW)
     }
 
     /// The bytes that are certain: the lower end of a lower bound.

@@ -212,8 +212,16 @@ fn of_tensorrt(name: &str) -> Option<Lengths> {
     rest.text(": ")?;
     let requests = rest.number()?;
     rest.text(" ctx reqs, ")?;
-    let tokens = rest.number()?;
-    rest.text(" ctx tokens, ")?;
+    // Versions without the tokens of prompts give only how many requests there are; no request has no tokens.
+    let mut next = Rest(rest.0);
+    let stated = next.number();
+    let tokens = match stated.and_then(|n| next.text(" ctx tokens, ").map(|()| n)) {
+        Some(tokens) => {
+            rest = next;
+            tokens
+        }
+        None => requests.filter(|n| *n == 0),
+    };
     let generation = rest.number()??;
     rest.text(" gen")?;
     let _long_form = rest.text("eration");
@@ -348,6 +356,12 @@ mod tests {
         assert_eq!(l("step[IDLE]").phase(), Some(Phase::Idle));
         let trt = l("[Executor] _forward_step 7: 2 ctx reqs, 512 ctx tokens, 3 gen reqs");
         assert_eq!((trt.requests(), trt.tokens()), (Some(5), Some(515)));
+        let short = l("[Executor] _forward_step 8: 0 ctx reqs, 6 gen reqs");
+        assert_eq!((short.requests(), short.tokens()), (Some(6), Some(6)));
+        assert_eq!(short.phase(), Some(Phase::Decode));
+        let short = l("[Executor] _forward_step 9: 2 ctx reqs, 6 generation reqs");
+        assert_eq!((short.requests(), short.tokens()), (Some(8), None));
+        assert_eq!(short.phase(), Some(Phase::Mixed));
         for other in [
             "ProfilerStep#3",
             "execute_diffusion_x",

@@ -177,13 +177,30 @@ impl StepRow {
     /// Share of the limit that the step reaches in its busy time, in percent, with its lower and upper end; `None` if less than
     /// [`ENOUGH_KNOWN`] of its GPU time has numbers, or without limits.
     pub fn share_of_limit(&self) -> Option<(f64, [Option<f64>; 2])> {
+        self.share_of(self.busy_ns)
+    }
+
+    /// The same of the time that the step takes, with that in which the GPU is idle; `None` if that time is not known.
+    pub fn share_of_time(&self) -> Option<(f64, [Option<f64>; 2])> {
+        self.share_of(self.step_ns?)
+    }
+
+    fn share_of(&self, ns: i64) -> Option<(f64, [Option<f64>; 2])> {
         if !self.is_known_enough() {
             return None;
         }
-        let busy = crate::views::nanos(self.busy_ns);
-        let pct = |ns: f64| 100.0 * ns / busy;
-        let own = self.model_limit_ns.filter(|_| busy > 0.0)?;
+        let all = crate::views::nanos(ns);
+        let pct = |ns: f64| 100.0 * ns / all;
+        let own = self.model_limit_ns.filter(|_| all > 0.0)?;
         Some((pct(own), self.model_ends_ns.map(|ns| ns.map(pct))))
+    }
+
+    /// Time of the step in which the GPU is idle, where that is more than all kernels together could gain.
+    pub fn idle_before_all_ns(&self) -> Option<i64> {
+        let idle = self.step_ns?.saturating_sub(self.busy_ns);
+        let limit = self.model_limit_ns?;
+        let gain = (crate::views::nanos(self.busy_ns) - limit).max(0.0);
+        (idle > 0 && crate::views::nanos(idle) > gain).then_some(idle)
     }
 
     /// Returns its kind of work, as far as its name gives it.
@@ -296,7 +313,8 @@ impl StepRow {
             let tokens = real(self.lengths.tokens()?);
             let per_token = compute()? / tokens;
             let weights = real(needs.weight_bytes) / hbm?;
-            (per_token > 0.0 && per_token.is_finite()).then_some(weights / per_token)
+            (per_token > 0.0 && per_token.is_finite() && weights > 0.0)
+                .then_some(weights / per_token)
         })();
     }
 }

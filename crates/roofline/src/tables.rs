@@ -79,6 +79,13 @@ fn trace_column(several: bool) -> Option<Column> {
     several.then(|| Column::text("trace"))
 }
 
+/// Which device the rows are of, if a recording has different ones.
+fn device_column(analyses: &[(&str, &Analysis)]) -> Option<Column> {
+    let mut all = analyses.iter();
+    let differ = all.any(|(_, analysis)| analysis.devices.differ());
+    differ.then(|| Column::int("device"))
+}
+
 /// Rows by call of each recording, at most `top`: what is asked for by `--by call`.
 ///
 /// # Errors
@@ -145,6 +152,9 @@ pub fn calls(analyses: &[(&str, &Analysis)], top: usize) -> Result<Table> {
         real("limit_high_ns").unit(Unit::Nanos),
         real("achievable_ns").unit(Unit::Nanos),
     ];
+    let device = device_column(analyses);
+    let has_device = device.is_some();
+    columns.extend(device);
     columns.extend(trace_column(analyses.len() > 1));
     let mut table = Table::new("calls", columns)?;
     for (at, line) in lines.iter().enumerate() {
@@ -186,6 +196,9 @@ pub fn calls(analyses: &[(&str, &Analysis)], top: usize) -> Result<Table> {
                 None => Cell::Null,
             },
         ];
+        if has_device {
+            cells.push(row.device.into());
+        }
         if analyses.len() > 1 {
             cells.push(line.trace.into());
         }
@@ -242,6 +255,9 @@ pub fn merged(analyses: &[(&str, &Analysis)], what: &'static str, top: usize) ->
         real("pct").unit(Unit::Pct),
         real("gain_ns").unit(Unit::Nanos),
     ];
+    let device = device_column(analyses);
+    let has_device = device.is_some();
+    columns.extend(device);
     columns.extend(trace_column(analyses.len() > 1));
     let mut table = Table::new(what, columns)?;
     for (at, (trace, name, row)) in lines().enumerate() {
@@ -266,6 +282,9 @@ pub fn merged(analyses: &[(&str, &Analysis)], what: &'static str, top: usize) ->
             row.pct().into(),
             row.gain_ns().into(),
         ];
+        if has_device {
+            cells.push(row.device.into());
+        }
         if analyses.len() > 1 {
             cells.push(trace.into());
         }
@@ -331,6 +350,9 @@ pub fn steps(analyses: &[(&str, &Analysis)]) -> Result<Table> {
         Column::int("begin_ns"),
         Column::int("end_ns"),
     ]);
+    let device = device_column(analyses);
+    let has_device = device.is_some();
+    columns.extend(device);
     columns.extend(trace_column(analyses.len() > 1));
     let mut table = Table::new("steps", columns)?;
     for (at, (trace, step)) in lines().enumerate() {
@@ -351,6 +373,9 @@ pub fn steps(analyses: &[(&str, &Analysis)]) -> Result<Table> {
             step.device_ns.0.into(),
             step.device_ns.1.into(),
         ]);
+        if has_device {
+            cells.push(step.device.into());
+        }
         if analyses.len() > 1 {
             cells.push(trace.into());
         }

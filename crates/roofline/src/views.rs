@@ -55,6 +55,8 @@ pub enum Sort {
 pub struct Row {
     /// Its key: a place in [`CallList::kinds`] for rows by call, else one in [`Rows::names`].
     pub name: u32,
+    /// Its device, where the recording has different ones: rows are then of one device each.
+    pub device: Option<i64>,
     /// Calls.
     pub calls: u64,
     /// Kernels, copies and memsets.
@@ -106,9 +108,10 @@ pub struct Rows {
 }
 
 impl Row {
-    fn new(name: u32) -> Self {
+    fn new(name: u32, device: Option<i64>) -> Self {
         Self {
             name,
+            device,
             bytes_high: Some(0),
             limit_ns: Some(0.0),
             limit_low_ns: Some(0.0),
@@ -394,9 +397,10 @@ pub fn rows(
                 let Some(kind) = list.kinds.get(own.kind as usize) else {
                     continue;
                 };
+                let device = devices.row_of(own.device);
                 let at = match by {
-                    By::Op => builder.named(&kind.op),
-                    _ => builder.kind(own.kind),
+                    By::Op => builder.named(&kind.op, device),
+                    _ => builder.kind(own.kind, device),
                 };
                 let numbers = kind.answer.as_ref().ok();
                 let limits = builder.limits_of((own.kind, own.device), numbers, devices);
@@ -415,16 +419,21 @@ pub fn rows(
                 _ => Vec::new(),
             };
             for (at, call) in list.calls.iter().enumerate().filter(|(_, c)| wants(c)) {
+                let device = devices.row_of(call.device);
                 let at = match by {
-                    By::Class => builder.named(classes.get(at).map_or("", |class| class.name())),
-                    By::Module => {
-                        builder.named(origin.module(call).as_deref().unwrap_or(NO_MODULE))
+                    By::Class => {
+                        builder.named(classes.get(at).map_or("", |class| class.name()), device)
                     }
-                    By::Layer => builder.named(origin.layer(call).as_deref().unwrap_or(NO_LAYER)),
+                    By::Module => {
+                        builder.named(origin.module(call).as_deref().unwrap_or(NO_MODULE), device)
+                    }
+                    By::Layer => {
+                        builder.named(origin.layer(call).as_deref().unwrap_or(NO_LAYER), device)
+                    }
                     _ => {
                         let step = call.step.and_then(|step| list.steps.get(step as usize));
                         let phase = step.and_then(|mark| mark.lengths.phase());
-                        builder.named(phase.map_or(NO_STEP, |phase| phase.name()))
+                        builder.named(phase.map_or(NO_STEP, |phase| phase.name()), device)
                     }
                 };
                 let numbers = list.numbers(call);
@@ -463,7 +472,7 @@ fn by_kernel(
             continue;
         };
         let numbers = list.numbers(call).filter(|_| call.is_all(event.kind));
-        let at = builder.named(work.name(event));
+        let at = builder.named(work.name(event), devices.row_of(call.device));
         let is_first = call.kernels == 1 || served.insert((at, *at_call));
         let limits = builder.limits_of((call.kind, call.device), numbers, devices);
         let more = Added {
@@ -476,32 +485,33 @@ fn by_kernel(
 }
 
 struct RowsBuilder {
-    known: FxHashMap<String, usize>,
-    kinds: FxHashMap<u32, usize>,
+    known: FxHashMap<Option<i64>, FxHashMap<String, usize>>,
+    kinds: FxHashMap<(u32, Option<i64>), usize>,
     names: Vec<String>,
     rows: Vec<Row>,
     limits: FxHashMap<(u32, i64), Limits>,
 }
 
 impl RowsBuilder {
-    fn named(&mut self, name: &str) -> usize {
-        if let Some(at) = self.known.get(name) {
+    fn named(&mut self, name: &str, device: Option<i64>) -> usize {
+        let known = self.known.entry(device).or_default();
+        if let Some(at) = known.get(name) {
             return *at;
         }
         let at = self.rows.len();
-        self.known.insert(name.to_owned(), at);
+        known.insert(name.to_owned(), at);
         self.names.push(name.to_owned());
         self.rows
-            .push(Row::new(u32::try_from(at).unwrap_or(u32::MAX)));
+            .push(Row::new(u32::try_from(at).unwrap_or(u32::MAX), device));
         at
     }
 
     /// The row of a kind.
-    fn kind(&mut self, kind: u32) -> usize {
+    fn kind(&mut self, kind: u32, device: Option<i64>) -> usize {
         let next = self.rows.len();
-        let at = *self.kinds.entry(kind).or_insert(next);
+        let at = *self.kinds.entry((kind, device)).or_insert(next);
         if at == next {
-            self.rows.push(Row::new(kind));
+            self.rows.push(Row::new(kind, device));
         }
         at
     }
@@ -592,6 +602,7 @@ impl Rows {
             first
                 .then(b.time_ns.cmp(&a.time_ns))
                 .then_with(|| text(a).cmp(&text(b)))
+                .then(a.device.cmp(&b.device))
                 .then(a.name.cmp(&b.name))
         });
     }

@@ -157,8 +157,11 @@ fn coverage_is_in_the_first_line_and_nothing_is_dropped() {
     let sentence = sentence.join(" ");
     let (answer, _) = sentence.split_once("1 decode step,").unwrap();
     for part in [
-        "the decode step reaches at least ",
-        "% of the limit of NVIDIA H100 SXM; most to gain: ",
+        "the decode step takes ",
+        "of which the GPU is idle ",
+        ": it reaches at least ",
+        "of the limit of NVIDIA H100 SXM, and at least ",
+        " while the GPU is busy; most to gain in kernels: ",
         " in 1 vllm::unified_attention_with_output (mostly kernel attend), bound by memory, at ",
     ] {
         assert!(answer.contains(part), "{part}\n{answer}");
@@ -574,4 +577,274 @@ fn copies_have_their_bandwidth_by_direction() {
     assert_eq!(table.column("op"), ["(none)", "(none)", "(none)"]);
     assert_eq!(table.column("link_bytes")[0].len().min(1), 1);
     assert!(table.column("note").iter().all(|note| *note == "host copy"));
+}
+
+/// Two products on each of two devices, the second of another make.
+fn two_devices(folder: &Path, second: &str) -> String {
+    let mut events = Vec::new();
+    for i in 0..4_i64 {
+        let (ts, id, device) = (10 * (i + 1), i + 1, i % 2);
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":{ts},"dur":8,"args":{{"Input Dims":{MM},"Input type":{BF16}}}}}"#
+        ));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{},"dur":2,"args":{{"correlation":{id}}}}}"#,
+            ts + 3
+        ));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"kernel","name":"gemm","pid":{device},"tid":7,"ts":{},"dur":20,"args":{{"correlation":{id},"device":{device},"stream":7}}}}"#,
+            2000 + 100 * i
+        ));
+    }
+    // A device is recognised by its size, too.
+    let sms = if second.starts_with("NVIDIA") {
+        108
+    } else {
+        77
+    };
+    let text = format!(
+        r#"{{"schemaVersion":1,"deviceProperties":[{{"id":0,"name":"NVIDIA H100 80GB HBM3","totalGlobalMem":85029158912,"computeMajor":9,"computeMinor":0,"numSms":132}},{{"id":1,"name":"{second}","totalGlobalMem":85029158912,"computeMajor":8,"computeMinor":0,"numSms":{sms}}}],"traceEvents":[{}]}}"#,
+        events.join(",")
+    );
+    let path = folder.join("two.json");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn different_devices_have_rows_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = two_devices(folder.path(), "NVIDIA A100-SXM4-80GB");
+    for by in ["call", "op", "kernel", "class"] {
+        let table = csv(&[&path, "--by", by]);
+        let mut devices = table.column("device");
+        devices.sort_unstable();
+        assert_eq!(devices, ["0", "1"], "{by}");
+        assert_eq!(table.column("calls"), ["2", "2"], "{by}");
+        let pct = table.column("pct");
+        assert_ne!(pct[0], pct[1], "{by}");
+    }
+    let text = stdout(&roofline(&[&path]));
+    let first: Vec<&str> = text.lines().skip(1).take(4).collect();
+    let first = first.join(" ");
+    // 36.18 MB at 3350 and at 2039 GB/s in 20 us.
+    let bytes = f64::from(2 * (2 * 32 * 4096 + 4096 * 4096));
+    for (name, rate) in [("0 (NVIDIA H100", 3350.0), ("1 (NVIDIA A100", 2039.0)] {
+        let pct = report::human::percent(100.0 * bytes / rate / 20_000.0);
+        assert!(first.contains(&format!("device {name}")), "{first}");
+        assert!(first.contains(&format!("reaches {pct}")), "{pct} {first}");
+    }
+    let json: Value =
+        serde_json::from_str(&stdout(&roofline(&[&path, "--format", "json"]))).unwrap();
+    assert_eq!(json["calls"].as_array().unwrap().len(), 2);
+    assert!(json["calls"][0]["device"].is_i64());
+    let details = run(["kernels", &path, "--details", "--format", "csv"]);
+    assert_eq!(Csv::parse(&stdout(&details)).column("count"), ["2", "2"]);
+    // An unknown device lacks its own limits only.
+    let path = two_devices(folder.path(), "Zorg 9000");
+    let table = csv(&[&path]);
+    let of = |device: &str, column: &str| {
+        let devices = table.column("device");
+        let at = devices.iter().position(|own| *own == device).unwrap();
+        table.column(column)[at].to_owned()
+    };
+    assert_eq!(of("1", "pct"), "");
+    assert!(!of("0", "pct").is_empty() && !of("0", "bound").is_empty());
+    let text = stdout(&roofline(&[&path]));
+    assert!(
+        text.contains("Zorg 9000") && text.contains("most to gain"),
+        "{text}"
+    );
+}
+
+#[test]
+fn gaps_that_are_longer_than_kernels_could_gain_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let ops = [Op("aten::mm", MM, BF16, "gemm", 20_000)];
+    // The kernel runs from 2000 to 2020 us after the begin of the step.
+    let path = trace(folder.path(), "NVIDIA H200", STEP, &ops);
+    let text = stdout(&roofline(&[path.to_str().unwrap()]));
+    let first: Vec<&str> = text.lines().skip(1).take(4).collect();
+    let first = first.join(" ");
+    assert!(first.contains("of which the GPU is idle"), "{first}");
+    let bytes = f64::from(2 * 4096 * 4096);
+    let busy = report::human::percent(100.0 * bytes / 4800.0 / 20_000.0);
+    assert!(
+        first.contains(&format!("{busy} while the GPU is busy")),
+        "{busy} {first}"
+    );
+}
+
+#[test]
+fn a_configuration_answers_where_operators_are_not_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let ops = [
+        Op("my::graph", "[[7]]", r#"["float"]"#, "mine", 400_000),
+        Op("aten::mm", MM, BF16, "gemm", 10_000),
+    ];
+    let config = folder.path().join("config.json");
+    let text = r#"{"hidden_size": 4096, "num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "head_dim": 128, "intermediate_size": 14336, "vocab_size": 1000}"#;
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    let layer = 4096 * 48 * 128 + 4096 * 4096 + 3 * 4096 * 14336_i64;
+    let weights = 2 * (2 * layer + 4096 * 1000) + 2 * 4 * 4096 + 2 * 4096;
+    for (step, keys, least) in [
+        (STEP, 3200, "KV "),
+        ("execute_context_0(0)_generation_32(32)", 32, "KV at least "),
+    ] {
+        let path = trace(folder.path(), "NVIDIA H200", step, &ops);
+        let text = stdout(&roofline(&[path.to_str().unwrap(), "--model", config]));
+        let first: Vec<&str> = text.lines().skip(1).take(5).collect();
+        let first = first.join(" ");
+        #[expect(clippy::cast_precision_loss, reason = "a percentage")]
+        let needs = (weights + 2 * keys * 8 * 256 * 2) as f64;
+        let pct = report::human::percent(100.0 * needs / 4800.0 / 410_000.0);
+        assert!(
+            first.contains(&format!(
+                "reaches at least {pct} of the limit of NVIDIA H200 by the configuration"
+            )),
+            "{pct} {first}"
+        );
+        assert!(first.contains(least), "{first}");
+        assert!(
+            !text.contains("too little for its share of the limit of"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn kernels_faster_than_their_limit_and_unknown_windows_are_remarked() {
+    let folder = tempfile::tempdir().unwrap();
+    let ops = [Op(
+        "vllm::unified_attention_with_output",
+        QKV,
+        QKV_TYPES,
+        "attend",
+        2_000,
+    )];
+    let path = trace(folder.path(), "NVIDIA H200", STEP, &ops);
+    let path = path.to_str().unwrap();
+    let text = stdout(&run(["kernels", path, "--details"]));
+    let line = text.lines().find(|line| line.contains("beyond")).unwrap();
+    assert!(line.contains("attend") && line.contains("window"), "{line}");
+    let details = Csv::parse(&stdout(&run([
+        "kernels",
+        path,
+        "--details",
+        "--format",
+        "csv",
+    ])));
+    assert!(details.column("note")[0].starts_with("no window assumed; "));
+    let text = stdout(&roofline(&[path]));
+    assert!(
+        text.contains("no window assumed in 1 call of attention"),
+        "{text}"
+    );
+}
+
+#[test]
+fn steps_without_tokens_of_prompts_are_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let ops = [Op("aten::mm", MM, BF16, "gemm", 20_000)];
+    let of = |name: &str| {
+        let path = trace(folder.path(), "NVIDIA H200", name, &ops);
+        let table = csv(&[path.to_str().unwrap(), "--by", "step"]);
+        [
+            "ctx_requests",
+            "ctx_tokens",
+            "gen_requests",
+            "gen_tokens",
+            "phase",
+        ]
+        .map(|column| table.column(column)[0].to_owned())
+    };
+    let decode = of("[Executor] _forward_step 8: 0 ctx reqs, 6 gen reqs");
+    assert_eq!(decode, ["0", "0", "6", "6", "decode"]);
+    let mixed = of("[Executor] _forward_step 9: 2 ctx reqs, 6 gen reqs");
+    assert_eq!(mixed, ["2", "", "6", "6", "mixed"]);
+}
+
+#[test]
+fn a_capture_without_captures_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("graph.json");
+    let events = [
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":1,"tid":1,"ts":1,"dur":2,"args":{"correlation":1}}"#,
+        r#"{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":10,"dur":5,"args":{"correlation":1,"device":0,"stream":7}}"#,
+    ];
+    std::fs::write(&path, format!("{{\"traceEvents\":[{}]}}", events.join(","))).unwrap();
+    let path = path.to_str().unwrap();
+    let output = roofline(&[path, "--capture", path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("no captures in 1 recording"), "{text}");
+    assert!(text.contains("has no capture of a graph"), "{text}");
+}
+
+#[test]
+fn a_configuration_of_another_model_is_refused_with_both_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let product = |k: i64, n: i64| -> &'static str { format!("[[32, {k}], [{k}, {n}]]").leak() };
+    let layer = || {
+        [
+            Op("aten::mm", product(4096, 6144), BF16, "qkv", 20_000),
+            Op(
+                "vllm::unified_attention_with_output",
+                QKV,
+                QKV_TYPES,
+                "attend",
+                40_000,
+            ),
+            Op("aten::mm", product(4096, 4096), BF16, "o", 20_000),
+            Op("aten::mm", product(4096, 28_672), BF16, "up", 90_000),
+            Op("aten::mm", product(14_336, 4096), BF16, "down", 50_000),
+        ]
+    };
+    let mut ops: Vec<Op> = layer().into_iter().chain(layer()).collect();
+    ops.push(Op(
+        "aten::mm",
+        product(4096, 128_256),
+        BF16,
+        "head",
+        300_000,
+    ));
+    let path = trace(folder.path(), "NVIDIA H200", STEP, &ops);
+    let path = path.to_str().unwrap();
+    let config = folder.path().join("config.json");
+    let sizes = [
+        ("hidden_size", 4096),
+        ("num_hidden_layers", 2),
+        ("num_attention_heads", 32),
+        ("num_key_value_heads", 8),
+        ("head_dim", 128),
+        ("intermediate_size", 14_336),
+        ("vocab_size", 128_256),
+    ];
+    let with = |key: &str, value: i64| {
+        let own =
+            sizes.map(|(name, n)| format!("\"{name}\": {}", if name == key { value } else { n }));
+        std::fs::write(&config, format!("{{{}}}", own.join(","))).unwrap();
+        roofline(&[path, "--model", config.to_str().unwrap()])
+    };
+    assert!(with("", 0).status.success());
+    for (key, value, wanted) in [
+        ("num_hidden_layers", 3, "layers 3, the recording 2"),
+        (
+            "num_key_value_heads",
+            4,
+            "heads per rank 4, the recording 8",
+        ),
+        ("hidden_size", 5120, "hidden size 5120, the recording 4096"),
+        ("intermediate_size", 12_288, "12288, the recording 14336"),
+        ("vocab_size", 151_936, "151936, the recording 128256"),
+    ] {
+        let output = with(key, value);
+        assert_eq!(output.status.code(), Some(2), "{key}");
+        assert!(
+            stderr(&output).contains(wanted),
+            "{key} {}",
+            stderr(&output)
+        );
+    }
 }

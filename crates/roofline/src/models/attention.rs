@@ -6,7 +6,7 @@
 
 use crate::dtype::{Dtype, Precision};
 use crate::models::pairs::{Mask, even, pairs, seen};
-use crate::numbers::{Answer, Basis, NO_WINDOW, Numbers, Unknown};
+use crate::numbers::{Answer, Basis, NO_WINDOW, Numbers, Shape, Unknown};
 use crate::recorded::{Context, Recorded, Tensor, times};
 
 fn flops(heads: u128, pairs: u128, d: u128) -> u128 {
@@ -255,7 +255,12 @@ impl Paged {
         let flops = flops(self.heads, all, self.d_qk.saturating_add(self.d_v));
         let numbers = Numbers::matrix(Precision::of(self.query), flops, bytes).kv(kv);
         let high = (basis != Basis::Bound).then_some(bytes);
-        Ok(numbers.basis(basis, note).between(bytes, high))
+        let mut numbers = numbers.basis(basis, note).between(bytes, high);
+        numbers.shape = Some(Shape::Attention {
+            heads_kv: (!self.latent).then_some(self.heads_kv),
+            size: self.d_qk,
+        });
+        Ok(numbers)
     }
 
     /// The pairs that there are at least: each prompt token sees those before it in this step, each generated one itself.

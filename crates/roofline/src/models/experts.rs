@@ -6,7 +6,7 @@
 use crate::config::rounded;
 use crate::dtype::Precision;
 use crate::limit::real;
-use crate::numbers::{Answer, Basis, Numbers, Unknown};
+use crate::numbers::{Answer, Basis, Numbers, Shape, Unknown};
 use crate::recorded::{Context, Recorded, times};
 
 /// Mean number of experts that M uniform draws of k out of E touch.
@@ -71,10 +71,15 @@ pub(super) fn fused(recorded: &Recorded, _: &Context<'_>) -> Answer {
     let rest = [x.read(), x.written(), ids.read(), router.read()];
     let rest: u128 = rest.into_iter().fold(0, u128::saturating_add);
     let numbers = Numbers::matrix(Precision::of(x.dtype), flops, rest.saturating_add(mean));
-    Ok(numbers
+    let mut numbers = numbers
         .weights(mean)
         .between(rest.saturating_add(low), Some(rest.saturating_add(high)))
-        .basis(Basis::Estimate, "experts taken as drawn uniformly"))
+        .basis(Basis::Estimate, "experts taken as drawn uniformly");
+    numbers.shape = Some(Shape::Experts {
+        all: experts,
+        each_token: k,
+    });
+    Ok(numbers)
 }
 
 /// `vllm::moe_forward(_shared)`: hidden states [M, h], logits of the router [M, E]. The sizes of experts come from the

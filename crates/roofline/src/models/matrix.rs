@@ -5,7 +5,7 @@
 
 use crate::dtype::{Dtype, Precision};
 use crate::models::product_precision;
-use crate::numbers::{Answer, Numbers, Unknown};
+use crate::numbers::{Answer, Numbers, Shape, Unknown};
 use crate::recorded::{Context, Recorded, Tensor, times};
 
 /// Sizes of a product.
@@ -88,6 +88,10 @@ fn product(
     let bytes = operands.saturating_add(sizes.result(out));
     let mut numbers = Numbers::matrix(precision, sizes.flops(), bytes);
     numbers.rows = Some(sizes.m);
+    numbers.shape = Some(Shape::Product {
+        inner: sizes.k,
+        outer: sizes.n,
+    });
     numbers
 }
 
