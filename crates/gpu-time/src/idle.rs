@@ -81,7 +81,7 @@ impl IdleCause {
         match self {
             Self::HostWait => "the host launched nothing (CPU-bound)",
             Self::InputWait => {
-                "the host was waiting too (for requests, data, a lock or another thread)"
+                "while the host was waiting too (for requests, data, a lock or another thread)"
             }
             Self::Synchronisation => "the host was waiting for the GPU (synchronisation)",
             Self::LaunchCall => "in the launch API call",

@@ -248,9 +248,9 @@ fn unlike_batches(found: &Comparison, kind: &StepKind) -> Option<String> {
             continue;
         };
         // Of equal counts one is enough: the tokens of a decode step are its requests.
-        let text = format!("{} against {}", human::count(b), human::count(a));
+        let text = format!("{} against {} ", human::count(b), human::count(a));
         if a != b && !said.iter().any(|known| known.starts_with(&text)) {
-            said.push(format!("{text} {what}"));
+            said.push(format!("{text}{what}"));
         }
     }
     (!said.is_empty()).then(|| said.join(", "))
