@@ -13,6 +13,10 @@ const DEVIATIONS: f64 = 8.0;
 const PART: f64 = 0.15;
 /// Cycles that pause are few: at most one of so many.
 const FEW: usize = 3;
+/// The same for cycles that are less than [`FAR`] of the typical one longer: as many are a second mode.
+const FEW_NEAR: usize = 5;
+/// Part of the typical cycle.
+const FAR: f64 = 0.5;
 /// Pauses of the side with more of them from which on they are compared.
 const FEWEST: usize = 3;
 /// Chance below which one side is said to pause more often. Four pauses among 48 cycles against none reach it.
@@ -65,6 +69,25 @@ fn count(rows: &[(f64, usize)]) -> usize {
     rows.iter().map(of_row).sum()
 }
 
+/// From which length on a cycle pauses, one for both sides: a limit of each side's own would count the cycles of one mode on one
+/// side and leave them out on the other. Beyond the larger median, so that a shift of all cycles is no pause; where that falls
+/// among cycles of like length, it moves down to the widest gap beneath.
+fn limit(lengths: &[Vec<f64>; 2], middle: f64, spread: f64) -> f64 {
+    let limit = middle + (DEVIATIONS * spread).max(PART * middle);
+    let mut all = lengths.concat();
+    all.sort_by(f64::total_cmp);
+    // Without a cycle beyond it there is no pause, wherever gaps are.
+    if all.last().is_none_or(|longest| *longest <= limit) {
+        return limit;
+    }
+    let gaps = all.windows(2).filter_map(|pair| match pair {
+        [below, above] if *below >= middle && *below <= limit => Some((above - below, *below)),
+        _ => None,
+    });
+    let widest = gaps.max_by(|a, b| a.0.total_cmp(&b.0));
+    widest.map_or(limit, |(_, below)| below.min(limit))
+}
+
 /// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses.
 pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
     let lengths = panel
@@ -82,11 +105,10 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         })
         .into_iter()
         .fold(0.0, f64::max);
-    // Each side about its own median, so that a shift of all cycles is no pause.
-    let limits = middles.map(|middle| middle + (DEVIATIONS * spread).max(PART * middle));
+    let limit = limit(&lengths, middles[0].max(middles[1]), spread);
     let places = [0, 1].map(|side| {
         let all = lengths[side].iter().enumerate();
-        all.filter(|(_, length)| **length > limits[side])
+        all.filter(|(_, length)| **length > limit)
             .map(|(at, _)| at)
             .collect::<Vec<usize>>()
     });
@@ -116,6 +138,10 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
     });
     // Which side has more of them, relative to its cycles.
     let more = usize::from(pauses[1] * of[0] >= pauses[0] * of[1]);
+    let is_far = excess_us[more].is_some_and(|excess| excess >= FAR * middles[more]);
+    if !is_far && cycles[more] * FEW_NEAR > of[more] {
+        return None;
+    }
     let p = by_chance(pauses[more], pauses[0] + pauses[1], of[more], of[1 - more]);
     let is_long = pauses[1 - more] == 0 && excess_us[more] >= Some(middles[more]);
     let chance = if is_long { CHANCE_LONG } else { CHANCE };
@@ -182,6 +208,23 @@ mod tests {
         assert_eq!(count(&[(25.0, 2), (24.0, 1), (51.0, 2), (26.0, 1)]), 5);
         assert_eq!(count(&[(25.0, 2), (24.0, 2)]), 2);
         assert_eq!(count(&[]), 0);
+    }
+
+    #[test]
+    fn the_limit_does_not_divide_a_mode() {
+        // The upper mode is from 115 to 118; 8 deviations and 15 % above the median are both 116 or less.
+        let side = |upper: [f64; 3]| -> Vec<f64> {
+            let typical = (0..9).map(|at| 100.0 + f64::from(at) / 10.0);
+            typical.chain(upper).collect()
+        };
+        let sides = [side([115.0, 115.2, 115.4]), side([117.0, 117.5, 118.0])];
+        let found = limit(&sides, 100.5, 0.3);
+        let above = |side: &Vec<f64>| side.iter().filter(|x| **x > found).count();
+        assert_eq!(sides.each_ref().map(above), [3, 3]);
+        // A pause far beyond leaves the limit where it divides nothing.
+        let sides = [side([100.9; 3]), side([100.9, 100.9, 300.0])];
+        let found = limit(&sides, 100.5, 0.3);
+        assert!((100.9..300.0).contains(&found));
     }
 
     #[test]
