@@ -334,7 +334,9 @@ fn cycle_time(
             ));
         }
     }
-    let effective = total.n.map(|n| total.dependence.effective(n));
+    // Short series show less of a long memory than there is, so the warning follows the cautious estimate.
+    let cautious = total.dependence.cautious(total.n[0], total.n[1]);
+    let effective = total.n.map(|n| cautious.effective(n));
     let least = effective[0].min(effective[1]);
     if !panel.by_run && least < FEW_EFFECTIVE && total.n.iter().all(|n| *n >= FEWEST) {
         notes.push(format!(
