@@ -31,6 +31,9 @@ pub(super) fn host(report: &Report, better: bool, tail: &str) -> String {
     if let Some(graphs) = graphs(report, better) {
         return format!("{graphs}, {}", added(report, None));
     }
+    if let Some(synchronises) = synchronises(report, better) {
+        return format!("{synchronises}{tail}");
+    }
     let found = || all_changed(report, &["host", "on_cpu", "memory_call", "blocked"]);
     // A function of the program says more than the time of its threads on processors, if it is a good part of the change.
     let is_part = |f: &&Finding| f.explained_pct.is_none_or(|part| part.abs() >= 25.0);
@@ -63,11 +66,42 @@ pub(super) fn host(report: &Report, better: bool, tail: &str) -> String {
     }
     if let (true, Some(row)) = (nothing_recorded(report), of(report, "device_idle_us")) {
         return format!(
-            "The GPU is idle {} longer per cycle, and nothing was recorded on the host meanwhile: no single function, so code without its Python functions, a lock, or waiting for requests; record the Python functions of the engine to tell{tail}",
+            "The GPU is idle {} longer per cycle, and no function that was recorded on the host takes that time: code without its Python functions, a lock, or waiting for requests; record the Python functions of the engine to tell{tail}",
             time(row.effect.abs())
         );
     }
     format!("Host code takes longer, in no single function that was recorded{tail}")
+}
+
+/// Calls that wait for the GPU and that are new or more: it runs empty at each, which no function of the host takes.
+fn synchronises(report: &Report, better: bool) -> Option<String> {
+    /// Part of the change that a function of the program explains from which on it is named instead.
+    const PART: f64 = 50.0;
+    /// Least part of the GPU's work that waits for such a call must cover, of what a cycle takes longer.
+    const LEAST: f64 = 0.1;
+    if better || report.verdict.on_critical_path != Some(true) {
+        return None;
+    }
+    let mut of_program = all_changed(report, &["host"]).filter(|f| !is_wait(&f.name));
+    if of_program.any(|f| f.explained_pct.is_some_and(|part| part >= PART)) {
+        return None;
+    }
+    let cycle = report.cycle_time.iter().find(|t| t.effect.delta > 0.0)?;
+    let more = all_changed(report, &["sync"]).find(|f| {
+        let often = f.change == Change::New || f.calls_ratio.is_some_and(|calls| calls >= 1.1);
+        often && f.effect.delta >= LEAST * cycle.effect.delta
+    })?;
+    let how = match more.calls_ratio {
+        Some(calls) if more.change != Change::New => {
+            format!("is called {} times as often", short(calls))
+        }
+        _ => "is new".to_owned(),
+    };
+    Some(format!(
+        "The host waits for the GPU more often: {} {how} ({} per cycle), and the GPU runs empty at each such call",
+        label(&more.name),
+        from_to(more.effect.baseline, more.effect.candidate),
+    ))
 }
 
 /// Returns `true` if the host is blamed for time in which nothing of it was recorded.
@@ -82,6 +116,7 @@ pub(super) fn nothing_recorded(report: &Report) -> bool {
         && report.verdict.on_critical_path == Some(true)
         && of(report, "device_idle_us").is_some()
         && part.is_none_or(|row| row.candidate < PART)
+        && synchronises(report, false).is_none()
         && all_changed(report, &classes).next().is_none()
 }
 
