@@ -54,6 +54,24 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
             added(report, None)
         ));
     }
+    if let Some(row) = of(report, "copies_on_device") {
+        let what = match row.baseline > 0.0 {
+            true => format!(
+                "{} times as many copies within the GPU ({} -> {} per cycle)",
+                times(row.candidate / row.baseline),
+                times(row.baseline),
+                times(row.candidate)
+            ),
+            false => format!(
+                "New copies within the GPU ({} per cycle)",
+                times(row.candidate)
+            ),
+        };
+        let takes = of(report, "copy_on_device_us").map_or(String::new(), |row| {
+            format!(", {}", super::from_to(row.baseline, row.candidate))
+        });
+        return Some(format!("{what}{takes}, {}", added(report, None)));
+    }
     of(report, "copy_us")?;
     let directions = [("to_device", "to the GPU"), ("to_host", "from the GPU")];
     let (calls, size, direction) = directions.into_iter().find_map(|(key, words)| {

@@ -122,6 +122,15 @@ impl Class {
         )
     }
 
+    /// Returns `true` for calls that allocate or free memory of a GPU: unlike system calls they are recorded with all other
+    /// calls of the runtime, so that a side without them made none.
+    pub(crate) fn is_of_runtime(name: &str) -> bool {
+        ["cuda", "cu", "hip"].iter().any(|api| {
+            let rest = name.strip_prefix(api);
+            rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        })
+    }
+
     /// Whether it runs on a device.
     pub(crate) fn on_device(self) -> bool {
         matches!(

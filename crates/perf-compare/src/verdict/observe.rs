@@ -244,6 +244,12 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
         let mut all = sides.into_iter().flatten().flat_map(|c| &c.functions);
         all.any(|f| f.class == class)
     };
+    // Memory calls of the runtime alone are recorded with its other calls.
+    let of_runtime = {
+        let all = sides.into_iter().flatten().flat_map(|c| &c.functions);
+        let mut memory = all.filter(|f| f.class == Class::MemoryCall);
+        memory.all(|f| Class::is_of_runtime(&f.name))
+    };
     let by_cycle = |side: usize, class: Class, what: fn(f64, f64, f64) -> f64| -> Vec<f64> {
         let mut values = Vec::new();
         for capture in sides[side] {
@@ -263,7 +269,8 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
                 // A kind of work that a side never does takes no time there.
                 let seen = members.iter().any(|f| !f.dur_us[at].is_nan())
                     || (members.is_empty()
-                        && class.is_recorded_with_others()
+                        && (class.is_recorded_with_others()
+                            || (class == Class::MemoryCall && of_runtime))
                         && capture.is_on(at, class.on_device()));
                 let (dur, calls) = (sum(|f, at| f.dur_us[at]), sum(|f, at| f.calls[at]));
                 values.push(if seen {
@@ -366,6 +373,20 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
             "per cycle",
             Class::CopyToHost,
             calls,
+        );
+        add(
+            "copies_on_device",
+            "GPU",
+            "per cycle",
+            Class::CopyOnDevice,
+            calls,
+        );
+        add(
+            "copy_on_device_us",
+            "GPU",
+            "us per cycle",
+            Class::CopyOnDevice,
+            time,
         );
         add(
             "collective_us",
