@@ -1,6 +1,10 @@
 //! Edits public recordings so that the effect is known, and compares predictions of the opposite change with it.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failed step fails the test, and the errors of each recording are shown"
+)]
 
 mod support;
 

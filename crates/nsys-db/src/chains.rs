@@ -76,10 +76,28 @@ impl Chains {
                 Ok(())
             },
         )?;
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "each chain is sorted on its own"
+        )]
         for frames in chains.frames.values_mut() {
             frames.sort_by_key(|frame| frame.depth);
         }
         Ok(chains)
+    }
+
+    /// Returns the chain of a call: that of its own row, else that of the row of class 67 for it. Its frames may be missing.
+    pub(crate) fn id_of_call(
+        &self,
+        thread: i64,
+        correlation: Option<i64>,
+        own: Value<'_>,
+    ) -> Option<i64> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        let linked = correlation.and_then(|id| self.by_call.get(&(thread, id)).copied());
+        linked.or(own.as_int())
     }
 
     /// Returns the frames of a call's chain: that of its own row, else that of the row of class 67 for it.
@@ -90,11 +108,7 @@ impl Chains {
         correlation: Option<i64>,
         own: Value<'_>,
     ) -> Result<Option<StrId>> {
-        if self.frames.is_empty() {
-            return Ok(None);
-        }
-        let linked = correlation.and_then(|id| self.by_call.get(&(thread, id)).copied());
-        let Some(id) = linked.or(own.as_int()) else {
+        let Some(id) = self.id_of_call(thread, correlation, own) else {
             return Ok(None);
         };
         if let Some(known) = self.texts.get(&id) {

@@ -227,11 +227,12 @@ impl Loader<'_> {
                 self.keys.returned,
                 returned.as_int().filter(|value| *value != 0),
             );
-            if let Some(text) = chains.of_call(self, thread, correlation, chain)? {
-                self.counts.chains += u64::from(!is_early);
-                if let Some(key) = self.keys.call_chain {
-                    self.list.push(trace_model::Arg::text(key, text));
-                }
+            let has_chain = chains.id_of_call(thread, correlation, chain).is_some();
+            self.counts.chains += u64::from(has_chain && !is_early);
+            if let Some(text) = chains.of_call(self, thread, correlation, chain)?
+                && let Some(key) = self.keys.call_chain
+            {
+                self.list.push(trace_model::Arg::text(key, text));
             }
             let Some(data) = self.data(Some(call.shown), category) else {
                 return Ok(());

@@ -62,7 +62,7 @@ impl Identity {
             if let (Some(pid), Some(cuda), Some(gpu)) = (pid.as_int(), cuda.as_int(), gpu.as_int())
             {
                 // Some columns of this name hold global ids.
-                let pid = if pid > 0xff_ffff || pid < 0 {
+                let pid = if !(0..=0xff_ffff).contains(&pid) {
                     ProcessKey::of(pid).pid()
                 } else {
                     pid

@@ -654,18 +654,17 @@ impl<'e> Loader<'e> {
                     && self.threads.contains_key(&thread)
                     && let Some(name) = self.name(name)?
                 {
+                    // Some programs name threads after the path they run.
+                    let (whole, base) = (self.str(name), without_folders(self.str(name)));
+                    let name = match base == whole {
+                        true => name,
+                        false => self.builder.string(&base),
+                    };
                     names.insert(thread, name);
                 }
                 Ok(())
             },
         )?;
-        // Some programs name threads after the path they run.
-        for name in names.values_mut() {
-            let (whole, base) = (self.str(*name), without_folders(self.str(*name)));
-            if base != whole {
-                *name = self.builder.string(&base);
-            }
-        }
         for (key, id) in &self.processes {
             let own = process_names.get(key).or_else(|| by_pid.get(&key.pid()));
             let main = (key.machine().checked_shl(48).unwrap_or(0)
@@ -710,7 +709,7 @@ fn place(row: i64) -> Place {
 }
 
 /// Returns a name with each absolute path in it cut to its last part: folders name users. `kworker/0:1` is no path.
-fn without_folders(name: &str) -> String {
+pub(crate) fn without_folders(name: &str) -> String {
     let base = |word: &str| {
         let bytes = word.as_bytes();
         let has_drive = bytes.get(1) == Some(&b':') && matches!(bytes.get(2), Some(b'\\' | b'/'));

@@ -7,7 +7,7 @@ use trace_model::{Arg, LaneId, SliceData, TrackKind, is_plausible};
 use crate::collective::{Call, CommRange};
 use crate::error::Result;
 use crate::ids::ProcessKey;
-use crate::load::{FreeLanes, Loader};
+use crate::load::{FreeLanes, Loader, without_folders};
 use crate::payload::{Field, Named, Schemas};
 use crate::strings::text;
 
@@ -343,7 +343,7 @@ impl Loader<'_> {
                         }
                     }
                     Some(39) => {
-                        let name = self.builder.string(&label);
+                        let name = self.builder.string(&without_folders(&label));
                         self.thread_names.entry(thread).or_insert(name);
                     }
                     _ => {

@@ -56,8 +56,11 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
     entries: FxHashMap<(i64, i64), BTreeMap<i64, Entry>>,
-    enums: FxHashMap<(i64, i64), (Option<i64>, FxHashMap<i64, String>)>,
+    enums: FxHashMap<(i64, i64), Enumeration>,
 }
+
+/// Size of an enumeration in bytes where stated, and the names of its values.
+type Enumeration = (Option<i64>, FxHashMap<i64, String>);
 
 impl Schemas {
     pub(crate) fn read(export: &Export) -> Result<Self> {
@@ -234,7 +237,7 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
             .to_digit(16)
             .and_then(|digit| u8::try_from(digit).ok())
     };
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     text.chunks_exact(2)

@@ -383,6 +383,7 @@ fn usual_calls<'c>(cycles: impl Iterator<Item = &'c Computed>) -> FxHashMap<StrI
     let mut count = 0;
     for own in cycles {
         count += 1;
+        #[expect(clippy::iter_over_hash_type, reason = "one value per name and cycle")]
         for (name, (_, n)) in &own.kernels {
             calls.entry(*name).or_default().push(*n);
         }

@@ -100,7 +100,10 @@ fn tables_equal_those_computed_over_the_database() {
             let err = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{export} {file}: {err}");
             let got = Csv::parse(&String::from_utf8(output.stdout).unwrap());
-            let (wanted, found) = (keyed(&want, key), keyed(&got, key));
+            let (wanted, mut found) = (keyed(&want, key), keyed(&got, key));
+            // Parts of the latency that the other computation does not have.
+            let is_part = |cell: &&str| ["queue_gap", "start_latency"].contains(cell);
+            found.retain(|key, _| !key.last().is_some_and(is_part));
             assert_eq!(
                 wanted.keys().collect::<Vec<_>>(),
                 found.keys().collect::<Vec<_>>(),
@@ -231,6 +234,7 @@ fn a_parquet_folder_gives_what_the_database_gives() {
             assert!(output.status.success(), "{words:?}: {err}");
             let text = String::from_utf8(output.stdout).unwrap();
             // Names of traces differ.
+            let text = text.replace(path.to_str().unwrap(), "trace");
             let rest = |line: &str| line.split_once(',').map_or("", |(_, rest)| rest).to_owned();
             text.lines().map(rest).collect()
         };
@@ -346,6 +350,7 @@ fn graphs_recorded_as_a_whole_are_not_said_to_be_without_communication() {
         "{text}"
     );
     let summary = out(&["summary", &whole]);
+    let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         summary.contains("2 ms of busy time") || summary.contains("2.000 ms of busy time"),
         "{summary}"

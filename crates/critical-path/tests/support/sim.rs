@@ -141,9 +141,9 @@ impl Thread {
             Some(stream) => (1000 + self.device, stream),
             None => (self.pid, self.pid * 10),
         };
-        write!(
+        writeln!(
             self.events,
-            "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":\"{name}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{{args}}}}},\n",
+            "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":\"{name}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{{args}}}}},",
             us(from),
             us(to - from)
         )

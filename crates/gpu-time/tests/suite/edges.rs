@@ -178,7 +178,8 @@ fn work_that_waits_for_its_launch_is_not_queued() {
 
 #[test]
 fn what_the_host_did_in_a_gap_is_named_only_where_it_is_most_of_it() {
-    let cases: [(&[(i64, i64, &str, &str)], Option<&str>, bool); 5] = [
+    type Slices<'a> = &'a [(i64, i64, &'a str, &'a str)];
+    let cases: [(Slices<'_>, Option<&str>, bool); 5] = [
         // An operator of 4 us in 1 ms: nothing is recorded.
         (&[(0, 4_000, "cpu_op", "aten::mm")], None, true),
         (

@@ -233,7 +233,9 @@ fn time_in_which_nothing_was_recorded_is_not_blamed_on_code() {
     assert_eq!(report.verdict.cause, "host_code", "{}", report.headline);
     assert_eq!(report.verdict.certainty, "possible");
     assert!(
-        report.headline.contains("no function that was recorded on the host"),
+        report
+            .headline
+            .contains("no function that was recorded on the host"),
         "{}",
         report.headline
     );

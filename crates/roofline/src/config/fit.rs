@@ -228,9 +228,9 @@ impl Config {
             None => self.heads / ranks * self.head_dim,
         };
         let is_attended = |n: u128| ranks.iter().any(|ranks| attended(*ranks) == n);
-        let has_width = products.keys().any(|(inner, outer)| {
-            (*outer == self.hidden && is_width(*inner)) || (*inner == self.hidden && is_up(*outer))
-        });
+        // By the product out of it: the one into it may have the gate beside, and then fits twice the width as well.
+        let has_width =
+            (products.keys()).any(|(inner, outer)| *outer == self.hidden && is_width(*inner));
         // Each layer ends with a product from its inner width to the hidden size.
         let other = products.iter().filter(|((inner, outer), product)| {
             *outer == self.hidden && !is_attended(*inner) && product.most >= self.layers
