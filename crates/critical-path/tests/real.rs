@@ -1,10 +1,6 @@
 //! Compares the analysis of public recordings with the results of a prototype of the rules.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a failed step fails the test, and the errors of each recording are shown"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod support;
 
