@@ -321,9 +321,10 @@ fn reports_loss(text: &str) -> bool {
         || (has("limit") && (has("reached") || has("exceeded")))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+/// Milliseconds to the microsecond.
 fn shown(ns: i64) -> String {
-    report::human::duration(ns as f64)
+    let us = ns / 1000;
+    format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
 fn n(count: u64, one: &str, many: &str) -> String {

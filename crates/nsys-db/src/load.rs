@@ -730,7 +730,7 @@ mod tests {
     #[test]
     fn paths_in_names_lose_their_folders() {
         for (name, want) in [
-            ("/home/user/venv/bin/python3", "python3"),
+            ("/srv/user/venv/bin/python3", "python3"),
             (
                 "python3 /srv/user/serve.py --port 1",
                 "python3 serve.py --port 1",

@@ -433,9 +433,9 @@ fn chains_are_between_ranges_and_the_call() {
             true,
         ),
         ("cudaMemcpy", "/usr/lib/libcudart.so.11.0", false),
-        ("decode_step", &format!("/home/{SECRET}/serve"), false),
-        ("0x40", &format!("/home/{SECRET}/serve"), true),
-        ("main", &format!("/home/{SECRET}/serve"), false),
+        ("decode_step", &format!("/srv/{SECRET}/serve"), false),
+        ("0x40", &format!("/srv/{SECRET}/serve"), true),
+        ("main", &format!("/srv/{SECRET}/serve"), false),
         ("[Max depth]", "[Max depth]", false),
     ]
     .map(|(symbol, module, unresolved)| (made.string(symbol), made.string(module), unresolved))
