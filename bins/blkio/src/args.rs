@@ -313,8 +313,8 @@ pub(crate) struct CompareArgs {
     /// The files of the trace to judge, read as one
     #[arg(long, value_name = "TRACE", num_args = 1..)]
     pub(crate) with: Vec<PathBuf>,
-    /// Of two recordings of one run: also how their clocks lie to each other, by
-    /// the requests that both have
+    /// For two recordings of one run: also report the offset of their clocks, from
+    /// the requests that both contain
     #[arg(long)]
     pub(crate) clocks: bool,
     #[command(flatten)]

@@ -49,7 +49,7 @@ pub(crate) struct GpuArgs {
     /// One account for each device
     #[arg(long, conflicts_with = "per_stream")]
     pub(crate) per_device: bool,
-    /// Of several traces, notes and times of each, not one table
+    /// For several traces: notes and times of each instead of one table
     #[arg(long)]
     pub(crate) details: bool,
     #[command(flatten)]

@@ -56,7 +56,7 @@ pub(crate) struct PartArgs {
     /// Only the time of the first slice of this name (* any text, ? any character, | or)
     #[arg(long, help_heading = PART, value_name = "PATTERN", conflicts_with = "window")]
     pub(crate) window_of: Option<String>,
-    /// Of the slices of --window-of the one with this number, from 0
+    /// Which of the slices of --window-of to use, from 0
     #[arg(long, help_heading = PART, value_name = "N", default_value_t, requires = "window_of")]
     pub(crate) window_index: usize,
 }

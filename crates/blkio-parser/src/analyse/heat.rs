@@ -17,7 +17,7 @@ pub type Row = (u64, u64, [u64; 2]);
 
 /// A matrix of bytes, 64 MiB of address by a second since the first issue; requests are split at the borders.
 ///
-/// Of more than half a million cells two become one, as often as needed, so that the map has all bytes whatever their addresses.
+/// Beyond half a million cells, neighbours are merged in pairs as often as needed, so the map holds bytes at any address.
 #[derive(Debug, Clone, Default)]
 pub struct HeatMap {
     /// How often addresses and times were halved.

@@ -1,7 +1,7 @@
-//! Requests that continue each other, taken as one.
+//! Runs of contiguous requests.
 //!
-//! Most requests of an offloading engine start where the one before ended. Analyses of where requests lie and how many there
-//! are take such a run as one.
+//! Most requests of an offloading engine start where the previous one ended. Analyses of the location and number of requests
+//! treat such a run as one.
 
 use std::sync::Arc;
 
