@@ -1,6 +1,6 @@
 //! List of the contents of `testdata/`, with generator and seed.
 
-use super::{Fixture, corner, demo, mapped, offload, pair, perfetto, rocpd};
+use super::{Fixture, corner, demo, mapped, offload, pair, perfetto, rocpd, serving};
 use anyhow::Result;
 
 /// A fixture and its origin.
@@ -21,6 +21,7 @@ const GENERATORS: &[(&str, u64, Build)] = &[
     ("offload", 2_026, offload::build),
     ("pair", 1, pair::build),
     ("perfetto", 0, perfetto::build),
+    ("serving", 3, serving::build),
 ];
 
 /// Seed of the databases, which a separate process generates.

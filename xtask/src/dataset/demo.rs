@@ -8,12 +8,14 @@
 
 use super::json::object;
 use super::sim::{COMM, COMPUTE, Input, Kernel, Message, Sim};
-use super::{Fixture, demo_file, demo_truth};
+use super::{Fixture, demo_truth};
+use serving_synth::kineto::{self, Recorder};
+use serving_synth::sim::Rank;
 
 /// True time at which the recording starts, since the epoch.
 pub(crate) const START: i64 = 1_775_078_550_000_000_000 + 365_627_865_000_000;
-/// `baseTimeNanoseconds` of rank 0; rank 1 has a base one second later.
-pub(crate) const BASE: i64 = 1_775_078_550_000_000_000;
+/// `baseTimeNanoseconds` of rank 0; each further rank has a base one second later.
+const BASE: i64 = 1_775_078_550_000_000_000;
 /// Clock offset of rank 1 (ahead), in nanoseconds.
 pub(crate) const CLOCK_AHEAD: i64 = 37_250;
 /// The function whose five calls are the five steps.
@@ -75,7 +77,7 @@ pub(crate) fn build(seed: u64) -> Vec<Fixture> {
     let mut files = Vec::new();
     for rank in &sim.ranks {
         let name = format!("demo/demo-rank{}", rank.index);
-        let written = demo_file::write(rank, 2);
+        let written = kineto::write(rank, 2, &recorder(rank));
         let shows = format!(
             "rank {} of two serving a language model: one prefill, four decode steps, two of them as graph replays; \
              NCCL collectives with arguments, Python stacks, planted stragglers",
@@ -90,7 +92,7 @@ pub(crate) fn build(seed: u64) -> Vec<Fixture> {
         files.push(Fixture::truth(&name, &truth));
     }
     files.push(Fixture::truth("demo/demo-ranks", &demo_truth::across(&sim)));
-    let written = demo_file::write(&capture.ranks[0], 2);
+    let written = kineto::write(&capture.ranks[0], 2, &recorder(&capture.ranks[0]));
     let shows = "the recording of the graph's capture: its launch calls, in order, are the kernels of each replay";
     files.push(Fixture::gzip(
         "demo/demo-capture-rank0.json.gz",
@@ -102,6 +104,16 @@ pub(crate) fn build(seed: u64) -> Vec<Fixture> {
         &demo_truth::capture(&capture.ranks[0], &written, &captured),
     ));
     files
+}
+
+/// Returns the recorder of a rank.
+pub(crate) fn recorder(rank: &Rank) -> Recorder {
+    Recorder {
+        name: "demo",
+        process: "sglang::scheduler",
+        base_ns: BASE + rank.index * 1_000_000_000,
+        ahead_ns: rank.index * CLOCK_AHEAD,
+    }
 }
 
 /// Simulates one process that captures the decode pass.
@@ -161,7 +173,7 @@ fn serve(seed: u64, nodes: &[Kernel]) -> Sim {
                         |sim| {
                             copy(sim, "Memcpy HtoD (Pinned -> Device)", 256);
                             sim.python("torch/cuda/graphs.py(138): replay", |sim| {
-                                sim.graph_launch(nodes)
+                                sim.graph_launch(nodes, 210_000)
                             });
                         },
                     );
@@ -397,6 +409,8 @@ fn all_reduce(sim: &mut Sim, pass: Pass, stream: i64) {
         grid: [24, 1, 1],
         block: 512,
         message: None,
+        joins: false,
+        slow: None,
     };
     let frames = ["tensor_model_parallel_all_reduce", "all_reduce"];
     collective(
@@ -447,6 +461,8 @@ fn logits(sim: &mut Sim, pass: Pass) {
                     grid: [16, 1, 1],
                     block: 512,
                     message: None,
+                    joins: false,
+                    slow: None,
                 };
                 let frames = ["tensor_model_parallel_all_gather", "all_gather"];
                 let api = (
@@ -515,7 +531,7 @@ fn collective(
                                                     sim.annotation(&annotation, |sim| {
                                                         sim.collective(
                                                             kernel,
-                                                            message,
+                                                            Some(message),
                                                             &[COMPUTE, COMM],
                                                         )
                                                     });
@@ -553,6 +569,8 @@ fn copy(sim: &mut Sim, name: &str, bytes: i64) {
         grid: [bytes, 1, 1],
         block: 0,
         message: None,
+        joins: false,
+        slow: None,
     };
     sim.launch(("cudaMemcpyAsync", 41), &kernel, &[COMPUTE, COMM], 0);
 }
@@ -566,6 +584,8 @@ fn fill() -> Kernel {
         grid: [1, 1, 1],
         block: 256,
         message: None,
+        joins: false,
+        slow: None,
     }
 }
 
@@ -577,6 +597,8 @@ fn run(sim: &mut Sim, pass: Pass, api: (&str, i64), name: &str, dur: i64, grid: 
         grid,
         block: 256,
         message: None,
+        joins: false,
+        slow: None,
     };
     sim.launch(api, &kernel, &[COMPUTE], 0);
 }
@@ -598,6 +620,8 @@ fn run_after(
         grid,
         block: 128,
         message: None,
+        joins: false,
+        slow: None,
     };
     sim.launch(api, &kernel, after, slow);
 }

@@ -1,9 +1,10 @@
 //! Computes the truth about the demonstration traces by brute force from the simulation.
 
+use super::demo::recorder;
 use super::demo::{CLOCK_AHEAD, STEP_FUNCTION, planted};
-use super::demo_file::{Written, base, local};
 use super::json::{Json, object};
 use super::sim::{Activity, Kernel, Rank, Sim};
+use serving_synth::kineto::Written;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the facts of one rank's trace.
@@ -26,7 +27,7 @@ pub(crate) fn rank(
         "trace": format!("demo-rank{}.json.gz", rank.index),
         "rank": rank.index,
         "world_size": sim.ranks.len(),
-        "base_time_ns": base(rank),
+        "base_time_ns": recorder(rank).base_ns,
         "planted": planted(),
         "counts": object! {
             "events": written.events,
@@ -165,7 +166,7 @@ fn windows(rank: &Rank) -> Json {
         object! {
             "index": index,
             "function": STEP_FUNCTION,
-            "start_ns": local(rank, step.ts),
+            "start_ns": recorder(rank).local(step.ts),
             "duration_ns": step.dur,
             "kernels_launched": inside.iter().filter(|a| rank.slices[a.slice].cat == "kernel").count(),
             "kernels": Json::Arr(kernels.collect()),
@@ -221,7 +222,7 @@ fn collectives(sim: &Sim, rank: &Rank, exposure: &Exposure) -> Json {
     let row = |activity: &Activity| {
         let slice = &rank.slices[activity.slice];
         let mut row = object! {
-            "name": &slice.name, "ts_ns": local(rank, slice.ts), "dur_ns": slice.dur, "correlation": slice.correlation,
+            "name": &slice.name, "ts_ns": recorder(rank).local(slice.ts), "dur_ns": slice.dur, "correlation": slice.correlation,
             "exposed_ns": exposure.of.get(&activity.slice).copied().unwrap_or(0),
             "graph": activity.node.is_some(),
         };
@@ -285,7 +286,7 @@ fn graph_launches(rank: &Rank, capture: &Rank, captured: &[(Kernel, usize)]) -> 
         };
         object! {
             "graph_launch_correlation": rank.slices[call].correlation,
-            "launch_ts": local(rank, rank.slices[call].ts),
+            "launch_ts": recorder(rank).local(rank.slices[call].ts),
             "kernels": matched,
             "captures_available": Json::list([captured.len()]),
             "matched": matched,
@@ -300,7 +301,7 @@ fn graph_launches(rank: &Rank, capture: &Rank, captured: &[(Kernel, usize)]) -> 
 pub(crate) fn capture(rank: &Rank, written: &Written, captured: &[(Kernel, usize)]) -> Json {
     let node = |(kernel, call): &(Kernel, usize)| {
         let slice = &rank.slices[*call];
-        object! { "launch_ts": local(rank, slice.ts), "correlation": slice.correlation, "kernel": &kernel.name }
+        object! { "launch_ts": recorder(rank).local(slice.ts), "correlation": slice.correlation, "kernel": &kernel.name }
     };
     object! {
         "schema": 1,
@@ -341,7 +342,7 @@ pub(crate) fn across(sim: &Sim) -> Json {
             .for_each(|(sum, wait)| *sum += wait);
         let end = |at: usize| {
             let (rank, slice) = (&sim.ranks[at], &sim.ranks[at].slices[here[at].slice]);
-            local(rank, slice.ts + slice.dur) + base(rank)
+            recorder(rank).local(slice.ts + slice.dur) + recorder(rank).base_ns
         };
         let ends: Vec<i64> = (0..here.len())
             .map(|at| &sim.ranks[at].slices[here[at].slice])

@@ -1,8 +1,9 @@
 //! Generates traces of all ranks of one job, of any number and length, for measurements.
 
-use super::{demo, demo_file};
+use super::demo;
 use crate::options::Options;
 use anyhow::{Context as _, Result, ensure};
+use serving_synth::kineto;
 use std::path::Path;
 
 /// `cargo xtask dataset job --output FOLDER [--ranks N] [--steps N] [--seed N]`.
@@ -23,7 +24,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let (mut events, mut bytes) = (0, 0);
     for rank in &sim.ranks {
         let path = Path::new(folder).join(format!("job-rank{}.json", rank.index));
-        let written = demo_file::write(rank, ranks);
+        let written = kineto::write(rank, ranks, &demo::recorder(rank));
         std::fs::write(&path, &written.text)
             .with_context(|| format!("writing {}", path.display()))?;
         events += written.events;

@@ -5,11 +5,9 @@
 mod catalogue;
 mod corner;
 mod demo;
-mod demo_file;
 mod demo_truth;
 mod faults;
 mod job;
-mod json;
 pub(crate) mod large;
 pub(crate) mod manifest;
 mod mapped;
@@ -19,9 +17,10 @@ mod pack;
 mod pair;
 mod perfetto;
 mod proto;
-mod rng;
 mod rocpd;
-mod sim;
+mod serving;
+
+use serving_synth::{json, rng, sim};
 
 use crate::options::Options;
 use crate::workspace::root;
@@ -72,8 +71,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         "dispatches",
         "ranks",
         "nodes",
+        "layers",
         "seed",
         "seeds",
+        "size",
         "steps",
     ];
     let options = Options::parse(args, &["gzip", "faults"], &valued)?;
@@ -86,9 +87,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         Some("list") => list(),
         Some("rocpd") => rocpd::run(&options),
         Some("job") => job::run(&options),
+        Some("serving") => serving::run(&options),
         Some("memtrace") => memtrace::run(&options),
         Some(other) => bail!(
-            "unknown data set command {other:?}; known: generate, verify, list, rocpd, job, memtrace"
+            "unknown data set command {other:?}; known: generate, verify, list, rocpd, job, serving, memtrace"
         ),
     }
 }

@@ -17,6 +17,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("rocpd-synth", &[]),
     ("blkio-synth", &[]),
+    ("serving-synth", &[]),
     ("blkio-companions", &["stats"]),
     ("otf2-writer", &[]),
     ("test-data", &[]),
@@ -136,7 +137,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("rocpd-db-fuzz", &["rocpd-db"]),
     ("sqlite-scan-fuzz", &["sqlite-scan", "byte-source"]),
     ("nsys-db-fuzz", &["nsys-db", "byte-source"]),
-    ("xtask", &[]),
+    ("xtask", &["serving-synth"]),
 ];
 
 /// The package with all tools.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// A JSON value. Objects keep their order and may repeat a key; numbers are text, so nothing is rounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Json {
+pub enum Json {
     /// Text written unchanged: a number, a literal, or something deliberately broken.
     Raw(String),
     /// A string, escaped when written.
@@ -17,50 +17,51 @@ pub(crate) enum Json {
 }
 
 /// Builds an object: `object! { "ts": 1, "name": "a" }`.
+#[macro_export]
 macro_rules! object {
     ($($key:literal : $value:expr),* $(,)?) => {
-        $crate::dataset::json::Json::Obj(vec![$(($key.to_owned(), $crate::dataset::json::Json::from($value))),*])
+        $crate::json::Json::Obj(vec![$(($key.to_owned(), $crate::json::Json::from($value))),*])
     };
 }
-pub(crate) use object;
+pub use object;
 
 impl Json {
     /// Returns the literal `null`.
-    pub(crate) fn null() -> Self {
+    pub fn null() -> Self {
         Self::Raw("null".to_owned())
     }
 
     /// Returns nanoseconds as microseconds with three decimals, as Kineto writes them.
-    pub(crate) fn micros(ns: i64) -> Self {
+    pub fn micros(ns: i64) -> Self {
         Self::Raw(micros(ns))
     }
 
     /// Returns a number with `digits` decimals.
-    pub(crate) fn fixed(value: f64, digits: usize) -> Self {
+    pub fn fixed(value: f64, digits: usize) -> Self {
         Self::Raw(format!("{value:.digits$}"))
     }
 
     /// Returns an array of the converted `items`.
-    pub(crate) fn list<T: Into<Self>>(items: impl IntoIterator<Item = T>) -> Self {
+    pub fn list<T: Into<Self>>(items: impl IntoIterator<Item = T>) -> Self {
         Self::Arr(items.into_iter().map(Into::into).collect())
     }
 
     /// Adds a member to an object; other values stay as they are.
-    pub(crate) fn push(&mut self, key: &str, value: impl Into<Self>) {
+    pub fn push(&mut self, key: &str, value: impl Into<Self>) {
         if let Self::Obj(members) = self {
             members.push((key.to_owned(), value.into()));
         }
     }
 
     /// Formats on one line, with the separators `, ` and `: ` of Python's `json.dump`.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let mut out = String::new();
         self.write_line(&mut out);
         out
     }
 
     /// Appends the text of [`Json::line`].
-    pub(crate) fn write_line(&self, out: &mut String) {
+    pub fn write_line(&self, out: &mut String) {
         match self {
             Self::Raw(text) => out.push_str(text),
             Self::Str(text) => quote(text, out),
@@ -87,7 +88,7 @@ impl Json {
 
     /// Formats with an indent of two; values that fit in a line of 140 stay on one. Ends with a
     /// newline.
-    pub(crate) fn pretty(&self) -> String {
+    pub fn pretty(&self) -> String {
         let mut out = String::new();
         self.write_pretty(&mut out, 0);
         out.push('\n');
@@ -127,7 +128,7 @@ impl Json {
 }
 
 /// Formats nanoseconds as microseconds with three decimals.
-pub(crate) fn micros(ns: i64) -> String {
+pub fn micros(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();
     format!("{sign}{}.{:03}", ns / 1000, ns % 1000)

@@ -2,16 +2,16 @@
 
 /// SplitMix64 (Steele, Lea and Flood 2014): one 64-bit state, full period, good enough to vary durations.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
     /// Creates a stream that depends only on `seed`.
-    pub(crate) const fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Returns the next 64 random bits.
-    pub(crate) const fn bits(&mut self) -> u64 {
+    pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,30 +21,30 @@ impl Rng {
 
     /// Returns a number in `0..n`; `n` must not be 0. The bias of the remainder is negligible for
     /// fixtures.
-    pub(crate) const fn below(&mut self, n: u64) -> u64 {
+    pub const fn below(&mut self, n: u64) -> u64 {
         self.bits() % n
     }
 
     /// Returns a number in `low..=high`.
-    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
+    pub fn between(&mut self, low: i64, high: i64) -> i64 {
         let width = high.abs_diff(low) + 1;
         low.saturating_add_unsigned(self.below(width))
     }
 
     /// Returns `base` plus or minus up to `percent` of it.
-    pub(crate) fn around(&mut self, base: i64, percent: i64) -> i64 {
+    pub fn around(&mut self, base: i64, percent: i64) -> i64 {
         let swing = base * percent / 100;
         self.between(base - swing, base + swing)
     }
 
     /// Returns one of `items`.
-    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         let last = i64::try_from(items.len()).unwrap_or(1) - 1;
         &items[usize::try_from(self.between(0, last)).unwrap_or(0)]
     }
 
     /// Shuffles in place (Fisher and Yates).
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = usize::try_from(self.between(0, i64::try_from(i).unwrap_or(0))).unwrap_or(0);
             items.swap(i, j);

@@ -1,42 +1,55 @@
 //! Writes one simulated rank in the form of a Kineto trace.
 
-use super::demo::{BASE, CLOCK_AHEAD};
-use super::json::{Json, object};
-use super::sim::{Rank, distributed_info};
+use crate::json::{Json, object};
+use crate::sim::{COMM, COMPUTE, Rank, distributed_info};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Text of a trace and counts of its contents.
-pub(crate) struct Written {
-    pub(crate) text: String,
-    pub(crate) events: i64,
+pub struct Written {
+    /// The trace.
+    pub text: String,
+    /// Events.
+    pub events: i64,
     /// Phase `X`.
-    pub(crate) slices: i64,
+    pub slices: i64,
     /// `s` events: one per launch call that is not a graph launch, including captured ones.
-    pub(crate) flow_starts: i64,
+    pub flow_starts: i64,
     /// `f` events whose id has no `s`.
-    pub(crate) flow_ends_without_start: i64,
+    pub flow_ends_without_start: i64,
 }
 
-/// Returns the `baseTimeNanoseconds` of a rank.
-pub(crate) fn base(rank: &Rank) -> i64 {
-    BASE + rank.index * 1_000_000_000
+/// How a rank was recorded.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    /// Name of the recording, without rank and ending.
+    pub name: &'static str,
+    /// Name of the process.
+    pub process: &'static str,
+    /// `baseTimeNanoseconds`.
+    pub base_ns: i64,
+    /// How far its clock is ahead.
+    pub ahead_ns: i64,
 }
 
-/// Converts a true time to the rank's own clock, relative to its base.
-pub(crate) fn local(rank: &Rank, time: i64) -> i64 {
-    time + rank.index * CLOCK_AHEAD - base(rank)
+impl Recorder {
+    /// Converts a true time to the recorder's clock, relative to its base.
+    pub fn local(&self, time: i64) -> i64 {
+        time + self.ahead_ns - self.base_ns
+    }
 }
 
 struct Events<'a> {
     rank: &'a Rank,
+    recorder: &'a Recorder,
     lines: Vec<String>,
     slices: i64,
 }
 
 /// Writes the trace of `rank` in a group of `world`.
-pub(crate) fn write(rank: &Rank, world: i64) -> Written {
+pub fn write(rank: &Rank, world: i64, recorder: &Recorder) -> Written {
     let mut events = Events {
         rank,
+        recorder,
         lines: Vec::new(),
         slices: 0,
     };
@@ -50,15 +63,15 @@ pub(crate) fn write(rank: &Rank, world: i64) -> Written {
         "distributedInfo": distributed_info(rank.index, world),
         "record_shapes": 1, "with_stack": 1,
         "trace_id": format!("5D1E0F6A3B7C4D{:02X}9A2B8C7D6E5F4A3B", 16 + rank.index),
-        "displayTimeUnit": "ms", "baseTimeNanoseconds": base(rank),
+        "displayTimeUnit": "ms", "baseTimeNanoseconds": recorder.base_ns,
     };
     let mut text = head.line();
     text.pop();
     text.push_str(", \"traceEvents\": [\n");
     text.push_str(&events.lines.join(",\n"));
     text.push_str(&format!(
-        "\n], \"traceName\": \"demo-rank{}.json\"}}\n",
-        rank.index
+        "\n], \"traceName\": \"{}-rank{}.json\"}}\n",
+        recorder.name, rank.index
     ));
     let count = i64::try_from(events.lines.len()).unwrap_or(i64::MAX);
     Written {
@@ -87,7 +100,7 @@ impl Events<'_> {
         }
         let event = object! {
             "ph": "X", "cat": slice.cat, "name": &slice.name, "pid": pid, "tid": slice.tid,
-            "ts": Json::micros(local(self.rank, slice.ts)), "dur": Json::micros(slice.dur), "args": args,
+            "ts": Json::micros(self.recorder.local(slice.ts)), "dur": Json::micros(slice.dur), "args": args,
         };
         self.push_slice(&event);
     }
@@ -106,7 +119,7 @@ impl Events<'_> {
         };
         let mut event = object! {
             "ph": phase, "id": slice.correlation, "pid": pid, "tid": slice.tid,
-            "ts": Json::micros(local(self.rank, slice.ts)), "cat": "ac2g", "name": "ac2g",
+            "ts": Json::micros(self.recorder.local(slice.ts)), "cat": "ac2g", "name": "ac2g",
         };
         if phase == "f" {
             event.push("bp", "e");
@@ -179,7 +192,7 @@ impl Events<'_> {
                 };
                 let event = object! {
                     "ph": "X", "cat": "gpu_user_annotation", "name": format!("nccl:{what}"), "pid": rank.index, "tid": kernel.tid,
-                    "ts": Json::micros(local(rank, kernel.ts - 1)), "dur": Json::micros(kernel.dur + 2),
+                    "ts": Json::micros(self.recorder.local(kernel.ts - 1)), "dur": Json::micros(kernel.dur + 2),
                     "args": object! { "External id": kernel.correlation + 100_000 },
                 };
                 self.push_slice(&event);
@@ -214,8 +227,8 @@ impl Events<'_> {
             .unwrap_or(0)
             + 90_000;
         let (start, end) = (
-            Json::micros(local(rank, first)),
-            Json::micros(local(rank, last)),
+            Json::micros(self.recorder.local(first)),
+            Json::micros(self.recorder.local(last)),
         );
         self.push_slice(&object! {
             "ph": "X", "cat": "overhead", "name": "Activity Buffer Request", "pid": -1, "tid": 0,
@@ -231,7 +244,7 @@ impl Events<'_> {
             rank.pid,
             0,
             "name",
-            "sglang::scheduler".into(),
+            self.recorder.process.into(),
         );
         meta("process_labels", rank.pid, 0, "labels", "CPU".into());
         meta(
@@ -246,14 +259,18 @@ impl Events<'_> {
             rank.pid,
             rank.pid,
             "name",
-            format!("thread {} (sglang::scheduler_TP{})", rank.pid, rank.index).into(),
+            format!(
+                "thread {} ({}_TP{})",
+                rank.pid, self.recorder.process, rank.index
+            )
+            .into(),
         );
         meta(
             "process_name",
             rank.index,
             0,
             "name",
-            "sglang::scheduler".into(),
+            self.recorder.process.into(),
         );
         meta(
             "process_labels",
@@ -262,7 +279,7 @@ impl Events<'_> {
             "labels",
             format!("GPU {}", rank.index).into(),
         );
-        for stream in [super::sim::COMPUTE, super::sim::COMM] {
+        for stream in [COMPUTE, COMM] {
             meta(
                 "thread_name",
                 rank.index,

@@ -5,35 +5,41 @@
 //! each rank's clock error is applied only when its file is written. Because the simulation places
 //! every kernel, it knows the answers exactly.
 
-use super::json::{Json, object};
-use super::rng::Rng;
+use crate::json::{Json, object};
+use crate::rng::Rng;
 use std::collections::BTreeMap;
 
 /// Stream of compute kernels.
-pub(crate) const COMPUTE: i64 = 7;
+pub const COMPUTE: i64 = 7;
 /// Stream of collectives that overlap with computation.
-pub(crate) const COMM: i64 = 20;
+pub const COMM: i64 = 20;
 
 /// One complete event of a rank.
 #[derive(Clone, Debug)]
-pub(crate) struct Slice {
-    pub(crate) cat: &'static str,
-    pub(crate) name: String,
-    pub(crate) tid: i64,
+pub struct Slice {
+    /// Category.
+    pub cat: &'static str,
+    /// Name.
+    pub name: String,
+    /// Thread or stream.
+    pub tid: i64,
     /// `true` on a GPU row, where the pid is the device.
-    pub(crate) on_gpu: bool,
-    pub(crate) ts: i64,
-    pub(crate) dur: i64,
+    pub on_gpu: bool,
+    /// True begin.
+    pub ts: i64,
+    /// Duration.
+    pub dur: i64,
     /// Index of the enclosing host slice.
-    pub(crate) parent: Option<usize>,
-    pub(crate) args: Vec<(&'static str, Json)>,
+    pub parent: Option<usize>,
+    /// Arguments.
+    pub args: Vec<(&'static str, Json)>,
     /// Correlation id; 0 for none.
-    pub(crate) correlation: i64,
+    pub correlation: i64,
 }
 
 /// An input of an operator.
 #[derive(Clone, Debug)]
-pub(crate) enum Input {
+pub enum Input {
     /// A contiguous tensor with its type.
     Tensor(Vec<i64>, &'static str),
     /// A number or a truth value.
@@ -44,7 +50,7 @@ pub(crate) enum Input {
 
 impl Input {
     /// A tensor of bfloat16.
-    pub(crate) fn bf16(dims: &[i64]) -> Self {
+    pub fn bf16(dims: &[i64]) -> Self {
         Self::Tensor(dims.to_vec(), "c10::BFloat16")
     }
 
@@ -73,59 +79,104 @@ impl Input {
 
 /// Message of a collective.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub struct Message {
     /// Value of `Collective name`.
-    pub(crate) collective: &'static str,
-    pub(crate) nelems_in: i64,
-    pub(crate) nelems_out: i64,
+    pub collective: &'static str,
+    /// Elements that go in.
+    pub nelems_in: i64,
+    /// Elements that come out.
+    pub nelems_out: i64,
     /// Position in the process group, from 0.
-    pub(crate) seq: i64,
+    pub seq: i64,
 }
 
 impl Message {
     /// Returns the bytes by the convention of the collective; all messages are bfloat16.
-    pub(crate) fn bytes(&self) -> i64 {
+    pub fn bytes(&self) -> i64 {
         2 * self.nelems_in.max(self.nelems_out)
     }
 }
 
 /// A kernel to launch: name, duration, location.
 #[derive(Clone, Debug)]
-pub(crate) struct Kernel {
-    pub(crate) name: String,
-    pub(crate) dur: i64,
-    pub(crate) stream: i64,
-    pub(crate) grid: [i64; 3],
-    pub(crate) block: i64,
-    pub(crate) message: Option<Message>,
+pub struct Kernel {
+    /// Name.
+    pub name: String,
+    /// Duration.
+    pub dur: i64,
+    /// Stream.
+    pub stream: i64,
+    /// Blocks; of a copy, its bytes.
+    pub grid: [i64; 3],
+    /// Threads of a block.
+    pub block: i64,
+    /// Its message, if it is a recorded collective.
+    pub message: Option<Message>,
+    /// `true` for a collective, with or without a recorded message: it ends on all ranks at once.
+    pub joins: bool,
+    /// A rank on which it takes this time, in permille of that on the others.
+    pub slow: Option<(i64, i64)>,
+}
+
+impl Kernel {
+    /// A kernel that is no collective.
+    pub fn new(name: &str, dur: i64, stream: i64, grid: [i64; 3], block: i64) -> Self {
+        Self {
+            name: name.to_owned(),
+            dur,
+            stream,
+            grid,
+            block,
+            message: None,
+            joins: false,
+            slow: None,
+        }
+    }
+
+    /// Its time on a rank, of which `drawn` is that of this launch.
+    fn dur_on(&self, rank: &Rank, drawn: i64) -> i64 {
+        let slow = match self.slow {
+            Some((index, permille)) if index == rank.index => permille,
+            _ => 1000,
+        };
+        drawn * rank.pace / 1000 * slow / 1000
+    }
 }
 
 /// A GPU activity and its origin.
 #[derive(Clone, Debug)]
-pub(crate) struct Activity {
+pub struct Activity {
     /// Index of the device slice.
-    pub(crate) slice: usize,
+    pub slice: usize,
     /// Index of the launching runtime call; `None` if it is before the recording.
-    pub(crate) launch: Option<usize>,
+    pub launch: Option<usize>,
     /// `true` if the launch has an `s`, that is: if it is not a graph launch.
-    pub(crate) flow: bool,
+    pub flow: bool,
     /// True time at which the device was ready for it (a collective then waits for the others).
-    pub(crate) arrival: i64,
-    pub(crate) message: Option<Message>,
+    pub arrival: i64,
+    /// Its message, if it is a recorded collective.
+    pub message: Option<Message>,
     /// Position in its graph launch.
-    pub(crate) node: Option<usize>,
+    pub node: Option<usize>,
 }
 
 /// One process with one GPU.
 #[derive(Clone, Debug)]
-pub(crate) struct Rank {
-    pub(crate) index: i64,
-    pub(crate) pid: i64,
-    pub(crate) slices: Vec<Slice>,
-    pub(crate) activities: Vec<Activity>,
+pub struct Rank {
+    /// Its number.
+    pub index: i64,
+    /// Its process.
+    pub pid: i64,
+    /// Slices in the order in which they were made.
+    pub slices: Vec<Slice>,
+    /// Activities in the order of their launches.
+    pub activities: Vec<Activity>,
     /// Runtime calls that are known launches: these write `s`, the others write an `f` without `s`.
-    pub(crate) launches: Vec<usize>,
-    pub(crate) now: i64,
+    pub launches: Vec<usize>,
+    /// Time of its host thread.
+    pub now: i64,
+    /// Time of its kernels without communication, in permille of that of the other ranks.
+    pub pace: i64,
     rng: Rng,
     open: Vec<usize>,
     free: BTreeMap<i64, i64>,
@@ -135,10 +186,11 @@ pub(crate) struct Rank {
 
 /// All ranks together.
 #[derive(Clone, Debug)]
-pub(crate) struct Sim {
-    pub(crate) ranks: Vec<Rank>,
+pub struct Sim {
+    /// The ranks.
+    pub ranks: Vec<Rank>,
     /// While a graph is captured, launches add nodes instead of running.
-    pub(crate) captured: Option<Vec<(Kernel, usize)>>,
+    pub captured: Option<Vec<(Kernel, usize)>>,
     seq: i64,
 }
 
@@ -151,6 +203,7 @@ impl Rank {
             activities: Vec::new(),
             launches: Vec::new(),
             now: start + index * 1_370,
+            pace: 1000,
             rng: Rng::new(seed ^ index.unsigned_abs().wrapping_mul(0x5851_f42d_4c95_7f2d)),
             open: Vec::new(),
             free: BTreeMap::new(),
@@ -293,8 +346,20 @@ impl Rank {
         self.slices.len() - 1
     }
 
+    /// Adds a Python call of `ns` under the innermost open slice.
+    pub fn call(&mut self, name: &str, ns: i64) {
+        self.open("python_function", name);
+        self.now += ns;
+        self.close();
+    }
+
+    /// Returns the time from which its device is idle, as far as work was submitted.
+    pub fn idle_from(&self) -> i64 {
+        self.free.values().copied().max().unwrap_or(0)
+    }
+
     /// Returns the names from host slice `slice`, the innermost frame, outwards.
-    pub(crate) fn stack(&self, slice: usize) -> Vec<&str> {
+    pub fn stack(&self, slice: usize) -> Vec<&str> {
         std::iter::successors(Some(slice), |&at| self.slices[at].parent)
             .map(|at| self.slices[at].name.as_str())
             .collect()
@@ -303,7 +368,7 @@ impl Rank {
 
 impl Sim {
     /// Creates `ranks` processes that start at the true time `start`.
-    pub(crate) fn new(ranks: i64, start: i64, seed: u64) -> Self {
+    pub fn new(ranks: i64, start: i64, seed: u64) -> Self {
         Self {
             ranks: (0..ranks)
                 .map(|index| Rank::new(index, start, seed))
@@ -329,12 +394,12 @@ impl Sim {
     }
 
     /// Adds a Python frame around `body`.
-    pub(crate) fn python(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
+    pub fn python(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         self.scope("python_function", name, &[], body);
     }
 
     /// Adds an operator around `body`, with its inputs as PyTorch records them.
-    pub(crate) fn op(&mut self, name: &str, inputs: &[Input], body: impl FnOnce(&mut Self)) {
+    pub fn op(&mut self, name: &str, inputs: &[Input], body: impl FnOnce(&mut Self)) {
         let lists = |of: fn(&Input) -> Vec<i64>| {
             Json::Arr(inputs.iter().map(|input| Json::list(of(input))).collect())
         };
@@ -355,7 +420,7 @@ impl Sim {
     }
 
     /// Adds a `record_function` range around `body`.
-    pub(crate) fn annotation(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
+    pub fn annotation(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         self.scope(
             "user_annotation",
             name,
@@ -365,7 +430,7 @@ impl Sim {
     }
 
     /// Adds a runtime call that launches nothing.
-    pub(crate) fn runtime(&mut self, name: &str, cbid: i64, dur: i64) {
+    pub fn runtime(&mut self, name: &str, cbid: i64, dur: i64) {
         for rank in &mut self.ranks {
             let dur = rank.rng.around(dur, 30);
             rank.runtime(name, cbid, dur);
@@ -373,23 +438,21 @@ impl Sim {
     }
 
     /// Lets the host threads spend `ns` in Python, on all ranks.
-    pub(crate) fn think(&mut self, ns: i64) {
+    pub fn think(&mut self, ns: i64) {
         for rank in &mut self.ranks {
             rank.now += rank.rng.around(ns, 25);
         }
     }
 
     /// Adds a Python call of `ns` on one rank only: a planted stall of the host.
-    pub(crate) fn stall(&mut self, rank: usize, name: &str, ns: i64) {
+    pub fn stall(&mut self, rank: usize, name: &str, ns: i64) {
         if let Some(rank) = self.ranks.get_mut(rank) {
-            rank.open("python_function", name);
-            rank.now += ns;
-            rank.close();
+            rank.call(name, ns);
         }
     }
 
     /// Launches `kernel` through `api`; `slow` is added to its duration on rank 1. `after` are the streams it waits for.
-    pub(crate) fn launch(&mut self, api: (&str, i64), kernel: &Kernel, after: &[i64], slow: i64) {
+    pub fn launch(&mut self, api: (&str, i64), kernel: &Kernel, after: &[i64], slow: i64) {
         for at in 0..self.ranks.len() {
             let rank = &mut self.ranks[at];
             let took = rank.rng.around(3_400, 20);
@@ -403,6 +466,7 @@ impl Sim {
             let launched = rank.slices[call].ts + took + latency;
             let arrival = rank.ready(launched, after);
             let mut dur = rank.rng.around(kernel.dur, 4);
+            dur = kernel.dur_on(rank, dur);
             dur += if rank.index == 1 { slow } else { 0 };
             let cat = if kernel.name.starts_with("Mem") {
                 "gpu_memcpy"
@@ -422,18 +486,22 @@ impl Sim {
     }
 
     /// Launches a collective on all ranks: each starts when its own rank is ready, all end together after the last arrived.
-    pub(crate) fn collective(&mut self, kernel: &Kernel, message: Message, after: &[i64]) {
+    /// Without a message nothing of it is recorded but the kernel.
+    pub fn collective(&mut self, kernel: &Kernel, message: Option<Message>, after: &[i64]) {
         let ranks = i64::try_from(self.ranks.len()).unwrap_or(i64::MAX);
-        let message = Message {
+        let message = message.map(|message| Message {
             seq: self.seq,
             ..message
-        };
-        self.seq += 1;
+        });
+        self.seq += i64::from(message.is_some());
         let kernel = Kernel {
-            message: Some(message.clone()),
+            message: message.clone(),
+            joins: true,
             ..kernel.clone()
         };
-        let args = message_args(&message, ranks.max(2));
+        let args = message
+            .as_ref()
+            .map_or_else(Vec::new, |message| message_args(message, ranks.max(2)));
         let mut placed = Vec::new();
         for at in 0..self.ranks.len() {
             let rank = &mut self.ranks[at];
@@ -466,13 +534,12 @@ impl Sim {
         {
             let slice = rank.activity("kernel", &kernel, arrival, end - arrival, Some(call));
             rank.slices[slice].args.extend(args.iter().cloned());
-            let message = Some(message.clone());
             rank.activities.push(Activity {
                 slice,
                 launch: Some(call),
                 flow: true,
                 arrival,
-                message,
+                message: message.clone(),
                 node: None,
             });
         }
@@ -493,12 +560,12 @@ impl Sim {
             .collect()
     }
 
-    /// Replays `nodes` through one graph launch: all kernels have its correlation, none has an
+    /// Replays `nodes` through one graph launch, whose call takes `call_ns`: all kernels have its correlation, none has an
     /// arrow from it.
-    pub(crate) fn graph_launch(&mut self, nodes: &[Kernel]) {
+    pub fn graph_launch(&mut self, nodes: &[Kernel], call_ns: i64) {
         let mut calls = Vec::new();
         for rank in &mut self.ranks {
-            let took = rank.rng.around(210_000, 10);
+            let took = rank.rng.around(call_ns, 10);
             let call = rank.runtime("cudaGraphLaunch", 311, took);
             calls.push((call, rank.slices[call].ts + took / 3));
         }
@@ -509,13 +576,13 @@ impl Sim {
                 .zip(&calls)
                 .map(|(rank, call)| rank.ready(call.1, &[kernel.stream]))
                 .collect();
-            let ends = match kernel.message {
-                Some(_) => self.ends(&arrivals, kernel.dur),
-                None => {
-                    let lengths = self
-                        .ranks
-                        .iter_mut()
-                        .map(|rank| rank.rng.around(kernel.dur, 4));
+            let ends = match kernel.joins {
+                true => self.ends(&arrivals, kernel.dur),
+                false => {
+                    let lengths = self.ranks.iter_mut().map(|rank| {
+                        let drawn = rank.rng.around(kernel.dur, 4);
+                        kernel.dur_on(rank, drawn)
+                    });
                     lengths
                         .zip(&arrivals)
                         .map(|(dur, arrival)| arrival + dur)
@@ -545,7 +612,7 @@ impl Sim {
     }
 
     /// Adds kernels that run at the start of the recording and were launched before it.
-    pub(crate) fn orphans(&mut self, kernel: &Kernel, count: i64) {
+    pub fn orphans(&mut self, kernel: &Kernel, count: i64) {
         for rank in &mut self.ranks {
             for i in 0..count {
                 let arrival = rank.now + 5_000 + i * 2 * kernel.dur;
@@ -564,11 +631,16 @@ impl Sim {
     }
 
     /// Makes the host wait until its device is idle.
-    pub(crate) fn synchronize(&mut self) {
-        for rank in &mut self.ranks {
-            let idle = rank.free.values().copied().max().unwrap_or(0);
-            let wait = (idle - rank.now).max(0) + rank.rng.between(4_000, 9_000);
-            rank.runtime("cudaEventSynchronize", 137, wait);
+    pub fn synchronize(&mut self) {
+        let idle: Vec<i64> = self.ranks.iter().map(Rank::idle_from).collect();
+        self.wait(("cudaEventSynchronize", 137), &idle);
+    }
+
+    /// Makes the host of each rank wait in a call until its time in `until`.
+    pub fn wait(&mut self, api: (&str, i64), until: &[i64]) {
+        for (rank, &until) in self.ranks.iter_mut().zip(until) {
+            let wait = (until - rank.now).max(0) + rank.rng.between(4_000, 9_000);
+            rank.runtime(api.0, api.1, wait);
         }
     }
 }
@@ -600,7 +672,7 @@ fn message_args(message: &Message, group: i64) -> Vec<(&'static str, Json)> {
 }
 
 /// Returns the `distributedInfo` of a rank in a group of two.
-pub(crate) fn distributed_info(rank: i64, world: i64) -> Json {
+pub fn distributed_info(rank: i64, world: i64) -> Json {
     let ranks = Json::list(0..world);
     let group = |name: &str, about: &str| {
         object! { "pg_name": name, "pg_desc": about, "backend_config": "cuda:nccl", "pg_size": world, "ranks": ranks.clone() }
