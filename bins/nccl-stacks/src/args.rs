@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use launch_report::{Style, Weight};
 use launch_stacks::Pick;
 use trace_model::kernel::KernelRules;
 
@@ -84,6 +85,24 @@ impl Cli {
     /// Is the report text for reading, rather than of the documented forms?
     pub(crate) fn is_text(&self) -> bool {
         self.format.format() == Format::Text && !self.compat
+    }
+
+    /// How is the report written?
+    pub(crate) fn style(&self) -> Style {
+        Style {
+            compat: self.compat,
+            diff: self.report.diff,
+            by_time: self.is_text(),
+            leaf_first: self.report.is_leaf_first(),
+            escape: self.report.escape,
+            diagnostics: self.report.diagnostics,
+            weight: match self.report.value {
+                Value::Launches => Weight::Launches,
+                Value::GpuNs => Weight::GpuNs,
+                Value::ExposedNs => Weight::ExposedNs,
+            },
+            width: cli::terminal::table_width(),
+        }
     }
 }
 
@@ -241,6 +260,21 @@ pub(crate) enum Format {
     Speedscope,
     /// Markdown for tickets
     Markdown,
+}
+
+impl From<Format> for launch_report::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Self::Text,
+            Format::Json => Self::Json,
+            Format::Csv => Self::Csv,
+            Format::Folded => Self::Folded,
+            Format::Svg => Self::Svg,
+            Format::Html => Self::Html,
+            Format::Speedscope => Self::Speedscope,
+            Format::Markdown => Self::Markdown,
+        }
+    }
 }
 
 impl HasJson for Format {

@@ -3,22 +3,13 @@
 use std::path::Path;
 
 use byte_source::Source;
+use launch_report::Input;
 use perfetto_reader::{ArgPolicy, ReadOptions};
 use sha2::{Digest as _, Sha256};
 use trace_input::{NamedTrace, expand_ranks, ranks, read};
 use trace_model::{Rank, Trace};
 
 use crate::args::{Cli, Format};
-
-/// A trace with the properties of its file.
-pub(crate) struct Input {
-    pub(crate) path: String,
-    /// Digest of the file, or of the archive's member, as stored, compressed or not; only if the
-    /// report shows it.
-    pub(crate) sha256: Option<String>,
-    pub(crate) rank: Rank,
-    pub(crate) trace: Trace,
-}
 
 /// The traces of the command line.
 pub(crate) struct Inputs {

@@ -4,17 +4,16 @@ mod args;
 mod input;
 mod prompt;
 mod question;
-mod render;
 
 use std::ffi::OsString;
 
 use cli::{OrExit as _, Outcome, Stage};
+use launch_report::{Answered, Input, Report};
 use launch_stacks::{Error, Query, analyse};
 use trace_model::Trace;
 
 use crate::args::{Cli, Format};
-use crate::input::{Input, Inputs};
-use crate::render::{Answered, Report};
+use crate::input::Inputs;
 
 /// Runs the tool with the arguments of a command line, the tool's name first. Returns the exit
 /// code.
@@ -49,10 +48,17 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         traces.push(answer(&cli, &query, input, &capture_traces)?);
     }
     let empty = traces.iter().all(|t| t.answer.absence.is_some());
-    let mut report = Report::new(&cli, query.kernels.describe(), &mut traces, &captures);
+    let mut report = Report::new(
+        cli.style(),
+        query.kernels.describe(),
+        &mut traces,
+        &captures,
+    );
     report.warnings = doubts;
     let mut out = cli.output.open()?;
-    Stage::time("write", cli.verbosity, || report.write(&mut out))?;
+    Stage::time("write", cli.verbosity, || {
+        report.write(cli.format.format().into(), &mut out)
+    })?;
     let to_file = !out.is_stdout();
     out.finish()?;
     if let (true, Some(path)) = (to_file, &cli.output.output) {
@@ -115,7 +121,7 @@ fn refuse(cli: &Cli, error: &Error) -> anyhow::Result<()> {
     };
     if cli.format.format() == Format::Json {
         let mut out = cli.output.open()?;
-        render::refusal(outcome, &error.to_string(), &mut out)?;
+        launch_report::refusal(outcome, &error.to_string(), &mut out)?;
         out.finish()?;
     }
     Ok(())

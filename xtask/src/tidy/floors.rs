@@ -79,6 +79,16 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["gpu-time", "launch-stacks", "trace-model", "report"],
     ),
     ("launch-stacks", &["trace-model", "rank-align", "stats"]),
+    (
+        "launch-report",
+        &[
+            "launch-stacks",
+            "gpu-time",
+            "trace-model",
+            "report",
+            "charts",
+        ],
+    ),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
     (

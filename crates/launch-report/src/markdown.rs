@@ -5,10 +5,10 @@ use std::io::Write;
 
 use report::TextOptions;
 
-use crate::render::{Report, tables};
+use crate::{Report, tables};
 
 /// Writes the report.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     let options = TextOptions {
         markdown: true,
         ..TextOptions::default()
@@ -34,7 +34,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
             }
             text.push_str("```\n\n");
         }
-        if !report.cli.compat {
+        if !report.style.compat {
             for (title, table) in tables::of_trace(report, trace)? {
                 let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options));
             }

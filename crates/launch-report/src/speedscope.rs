@@ -5,10 +5,10 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use crate::render::Report;
+use crate::Report;
 
 /// Writes one profile for each trace over shared frames.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     let mut frames: Vec<Value> = Vec::new();
     let mut at: HashMap<String, usize> = HashMap::new();
     let mut profiles: Vec<Value> = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
         "shared": { "frames": frames },
         "profiles": profiles,
     });
-    serde_json::to_writer(&mut *out, &document)?;
+    serde_json::to_writer(&mut *out, &document).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use launch_stacks::{
 use report::{Cell, Column, Table, Unit};
 use trace_model::kernel::display_names;
 
-use crate::render::{Answered, Report};
+use crate::{Answered, Report};
 
 type Titled = Vec<(String, Table)>;
 
@@ -35,7 +35,7 @@ pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<
     if answer.graphs.iter().any(|graph| graph.matched() > 0) {
         out.push(("Graph launches:".to_owned(), graphs(report, trace)?));
     }
-    if report.cli.report.diagnostics {
+    if report.style.diagnostics {
         out.push(("Evidence:".to_owned(), evidence(trace)?));
         if !answer.launches.conflicts.is_empty() {
             out.push((
@@ -375,7 +375,7 @@ pub(crate) fn across_traces(report: &Report<'_>) -> report::Result<Titled> {
             out.push((title, ranks_table(report)?));
         }
     }
-    if report.cli.report.diff
+    if report.style.diff
         && let [first, second] = report.traces
     {
         let rows = compare(&first.answer, &second.answer);

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use charts::html::{Page, Section};
 
-use crate::render::{Report, svg, tables};
+use crate::{Report, svg, tables};
 
 /// Maximum number of rows of a table in the page.
 const MOST_ROWS: usize = 200;
 
 /// Writes the page.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     let caption = format!("width: {}", report.weight_title());
     let figure = Section::new("Flame graph").figure(&svg::figure(report), &caption);
     let mut page = Page::new("Launch stacks")
@@ -23,7 +23,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
             trace.answer.groups.len() + trace.answer.left_out,
             trace.answer.outcome.name()
         ));
-        if !report.cli.compat {
+        if !report.style.compat {
             for (title, table) in tables::of_trace(report, trace)? {
                 section = section.text(&title).table(&table, MOST_ROWS);
             }

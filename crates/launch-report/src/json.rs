@@ -5,7 +5,7 @@ use std::io::Write;
 use launch_stacks::{Absence, Distribution, MeasuredStack, Measures, Window, compare};
 use serde_json::{Value, json};
 
-use crate::render::{Answered, Ranks, Report, tables};
+use crate::{Answered, Ranks, Report, tables};
 
 /// Version of the document: the minor part grows when a member is added, the major one when a
 /// member is removed or changes its meaning.
@@ -15,7 +15,7 @@ pub(crate) const SCHEMA: &str = "2.0";
 const EXAMPLES: usize = 3;
 
 /// Writes the report.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     let mut document = head();
     match report.traces {
         [only] => extend(&mut document, trace(report, only)),
@@ -27,7 +27,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
                 extend(&mut document, across(report, ranks));
             }
             if let [first, second] = several
-                && report.cli.report.diff
+                && report.style.diff
             {
                 let rows: Vec<Value> = compare(&first.answer, &second.answer)
                     .into_iter()
@@ -48,7 +48,11 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
 }
 
 /// Writes a document that explains why there is no report.
-pub(crate) fn refusal(outcome: &str, message: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+///
+/// # Errors
+///
+/// Returns an error if `out` does.
+pub fn refusal(outcome: &str, message: &str, out: &mut dyn Write) -> report::Result<()> {
     let mut document = head();
     extend(
         &mut document,
@@ -57,8 +61,8 @@ pub(crate) fn refusal(outcome: &str, message: &str, out: &mut dyn Write) -> anyh
     write_value(&document, out)
 }
 
-fn write_value(document: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut text = serde_json::to_vec_pretty(document)?;
+fn write_value(document: &Value, out: &mut dyn Write) -> report::Result<()> {
+    let mut text = serde_json::to_vec_pretty(document).map_err(std::io::Error::from)?;
     text.push(b'\n');
     out.write_all(&text)?;
     Ok(())
@@ -92,7 +96,7 @@ fn trace(report: &Report<'_>, trace: &Answered) -> Value {
             "rank": trace.input.rank.0,
             "base_time_ns": trace.input.trace.meta().base_time_ns,
         },
-        "compat": report.cli.compat,
+        "compat": report.style.compat,
         "exposed_means": tables::EXPOSED,
         "matching_slices": answer.candidates,
         "window": windows.first(),

@@ -1,16 +1,4 @@
-//! The report in all its formats.
-
-mod csv;
-mod folded;
-mod html;
-mod json;
-mod markdown;
-mod speedscope;
-mod svg;
-mod tables;
-mod text;
-
-pub(crate) use json::refusal;
+//! What is reported, and how.
 
 use std::io::Write;
 
@@ -18,16 +6,86 @@ use launch_stacks::{
     Alignment, Answer, CollectiveWait, MeasuredStack, MergedStack, RankTrace, StackWait, Transfer,
     align_ranks, collective_waits, merge, transfers, waits_by_stack,
 };
-use trace_model::Trace;
 use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
+use trace_model::{Rank, Trace};
 
-use crate::args::{Cli, Format, Value};
-use crate::input::Input;
+use crate::{csv, folded, html, json, markdown, speedscope, svg, text};
+
+/// Formats of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Text for people.
+    Text,
+    /// One JSON document, exact values.
+    Json,
+    /// One line for each stack.
+    Csv,
+    /// Folded stacks, as flame graph tools read them.
+    Folded,
+    /// A flame graph.
+    Svg,
+    /// A self-contained page.
+    Html,
+    /// A profile for speedscope.app.
+    Speedscope,
+    /// Markdown for tickets.
+    Markdown,
+}
+
+/// What folded stacks and flame graphs weigh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Weight {
+    /// Launch calls.
+    #[default]
+    Launches,
+    /// Kernel time.
+    GpuNs,
+    /// Exposed communication.
+    ExposedNs,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
+pub struct Style {
+    /// In the form of the original: stacks alone.
+    pub compat: bool,
+    /// The second trace is compared with the first.
+    pub diff: bool,
+    /// Stacks of all ranks are sorted by time.
+    pub by_time: bool,
+    /// The launch call comes first.
+    pub leaf_first: bool,
+    /// Control and non-ASCII characters in text are written as `\xNN`.
+    pub escape: bool,
+    /// How kernels were linked, contradictions, and what could not be linked.
+    pub diagnostics: bool,
+    /// Weights.
+    pub weight: Weight,
+    /// Columns that tables of the text may take; any number if there is no terminal.
+    pub width: Option<usize>,
+}
+
+/// A trace with the properties of its file.
+#[derive(Debug)]
+pub struct Input {
+    /// Path, for people.
+    pub path: String,
+    /// Digest of the file, if the report shows it.
+    pub sha256: Option<String>,
+    /// The rank that recorded it.
+    pub rank: Rank,
+    /// The trace.
+    pub trace: Trace,
+}
 
 /// A trace with its answer.
-pub(crate) struct Answered {
-    pub(crate) input: Input,
-    pub(crate) answer: Answer,
+#[derive(Debug)]
+pub struct Answered {
+    /// The trace.
+    pub input: Input,
+    /// The answer.
+    pub answer: Answer,
     /// Reason for missing GPU activity, if there is none.
     pub(crate) no_gpu_activity: Option<String>,
     /// Number of CUDA graphs recorded as a whole, whose kernels are not known.
@@ -40,7 +98,7 @@ pub(crate) struct Answered {
 }
 
 /// Numbers of calls that launch kernels.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Calls {
     pub(crate) launches: u64,
     pub(crate) graphs: u64,
@@ -48,7 +106,8 @@ pub(crate) struct Calls {
 
 impl Answered {
     /// Searches the whole trace for the reasons why there is no stack; skipped if there is one.
-    pub(crate) fn new(input: Input, answer: Answer) -> Self {
+    #[must_use]
+    pub fn new(input: Input, answer: Answer) -> Self {
         let (mut calls, mut why) = (Calls::default(), None);
         if answer.absence.is_some() {
             let index = TraceIndex::new(&input.trace, Vocabulary::default());
@@ -74,8 +133,9 @@ impl Answered {
 }
 
 /// Data of the report.
-pub(crate) struct Report<'a> {
-    pub(crate) cli: &'a Cli,
+#[derive(Debug)]
+pub struct Report<'a> {
+    pub(crate) style: Style,
     /// Name of the selection of kernels.
     pub(crate) kernels: String,
     pub(crate) traces: &'a [Answered],
@@ -83,10 +143,11 @@ pub(crate) struct Report<'a> {
     /// Results that need several ranks.
     pub(crate) ranks: Option<Ranks>,
     /// Evidence against the traces being the ranks of one job.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Results that need several ranks.
+#[derive(Debug)]
 pub(crate) struct Ranks {
     pub(crate) merged: Vec<MergedStack>,
     pub(crate) alignment: Alignment,
@@ -95,22 +156,23 @@ pub(crate) struct Ranks {
 }
 
 impl<'a> Report<'a> {
-    /// Combines the answers.
-    pub(crate) fn new(
-        cli: &'a Cli,
+    /// Combines the answers about the selected `kernels`; `captures` are the traces in which graphs were captured.
+    #[must_use]
+    pub fn new(
+        style: Style,
         kernels: String,
         traces: &'a mut [Answered],
         captures: &'a [(String, Trace)],
     ) -> Self {
-        let mut ranks = (traces.len() > 1 && !cli.report.diff).then(|| Ranks::new(traces));
+        let mut ranks = (traces.len() > 1 && !style.diff).then(|| Ranks::new(traces));
         let traces: &'a [Answered] = traces;
-        if let Some(ranks) = ranks.as_mut().filter(|_| cli.is_text()) {
+        if let Some(ranks) = ranks.as_mut().filter(|_| style.by_time) {
             ranks
                 .merged
                 .sort_by_key(|stack| std::cmp::Reverse(stack.gpu_ns()));
         }
         Self {
-            cli,
+            style,
             kernels,
             traces,
             captures,
@@ -119,9 +181,13 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Writes the report in the requested format.
-    pub(crate) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        match self.cli.format.format() {
+    /// Writes the report in a format.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `out` does.
+    pub fn write(&self, format: Format, out: &mut dyn Write) -> report::Result<()> {
+        match format {
             Format::Text => text::write(self, out),
             Format::Json => json::write(self, out),
             Format::Csv => csv::write(self, out),
@@ -142,25 +208,25 @@ impl<'a> Report<'a> {
     pub(crate) fn weight(&self, stack: &MeasuredStack) -> u64 {
         let measures = stack.measures.as_ref();
         let ns = |ns: Option<i64>| ns.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        match self.cli.report.value {
-            Value::Launches => stack.group.count() as u64,
-            Value::GpuNs => ns(measures.map(|m| m.gpu.total_ns)),
-            Value::ExposedNs => ns(measures.and_then(|m| m.exposed_ns)),
+        match self.style.weight {
+            Weight::Launches => stack.group.count() as u64,
+            Weight::GpuNs => ns(measures.map(|m| m.gpu.total_ns)),
+            Weight::ExposedNs => ns(measures.and_then(|m| m.exposed_ns)),
         }
     }
 
     /// Returns a title for the weights.
     pub(crate) fn weight_title(&self) -> &'static str {
-        match self.cli.report.value {
-            Value::Launches => "launches",
-            Value::GpuNs => "kernel time",
-            Value::ExposedNs => "exposed communication",
+        match self.style.weight {
+            Weight::Launches => "launches",
+            Weight::GpuNs => "kernel time",
+            Weight::ExposedNs => "exposed communication",
         }
     }
 
     /// Returns `true` if the weights are times.
     pub(crate) fn weighs_time(&self) -> bool {
-        self.cli.report.value != Value::Launches
+        self.style.weight != Weight::Launches
     }
 }
 

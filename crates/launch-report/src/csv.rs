@@ -4,10 +4,10 @@ use std::io::Write;
 
 use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _, Unit};
 
-use crate::render::{Report, tables};
+use crate::{Report, tables};
 
 /// Writes the report.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     let ns = |name: &'static str| Column::int(name).unit(Unit::Nanos);
     let real = |name: &'static str| Column::real(name);
     let columns = [

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use crate::render::Report;
+use crate::Report;
 
 /// Writes the stacks of all traces; with several, the rank is the outermost frame.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     for trace in report.traces {
         for stack in &trace.answer.groups {
             let mut line = String::new();

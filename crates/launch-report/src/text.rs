@@ -8,15 +8,15 @@ use launch_stacks::{Absence, Answer, KernelCount, Outcome};
 use report::text::wrapped;
 use report::{Table, TextOptions};
 
-use crate::render::{Answered, Calls, Report, tables};
+use crate::{Answered, Calls, Report, tables};
 
 /// Writes the report.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     let mut text = String::new();
     // Results across ranks come before the single ranks.
-    if !report.cli.compat {
+    if !report.style.compat {
         for (title, table) in tables::across_traces(report)? {
-            titled(&title, &table, &mut text);
+            titled(report, &title, &table, &mut text);
         }
         merged_blocks(report, &mut text);
     }
@@ -25,31 +25,31 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
             let rank = trace.input.rank;
             let _ = writeln!(text, "\nRank {rank}: {}", shown(report, &trace.input.path));
         }
-        match report.cli.compat {
+        match report.style.compat {
             true => documented(report, trace, &mut text),
             false => one(report, trace, &mut text)?,
         }
     }
-    if report.cli.compat {
+    if report.style.compat {
         for (title, table) in tables::across_traces(report)? {
-            titled(&title, &table, &mut text);
+            titled(report, &title, &table, &mut text);
         }
     }
     out.write_all(text.as_bytes())?;
     Ok(())
 }
 
-/// Appends a table below its title.
-fn titled(title: &str, table: &Table, text: &mut String) {
-    let title = wrapped(title, cli::terminal::DEFAULT_WIDTH).join("\n");
-    let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
-}
+/// Number of columns of titles.
+const TITLE_WIDTH: usize = 80;
 
-fn options() -> TextOptions {
-    TextOptions {
-        width: cli::terminal::table_width(),
+/// Appends a table below its title.
+fn titled(report: &Report<'_>, title: &str, table: &Table, text: &mut String) {
+    let title = wrapped(title, TITLE_WIDTH).join("\n");
+    let options = TextOptions {
+        width: report.style.width,
         ..TextOptions::default()
-    }
+    };
+    let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options));
 }
 
 /// Appends the number of stacks found.
@@ -78,7 +78,7 @@ fn documented(report: &Report<'_>, trace: &Answered, text: &mut String) {
 
 /// Appends the costs of the stacks, then the stacks with their numbers in the table; with several
 /// ranks only the tables, since the stacks of all ranks come first.
-fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> anyhow::Result<()> {
+fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> report::Result<()> {
     let answer = &trace.answer;
     if let Some(absence) = &answer.absence {
         nothing(report, trace, absence, text);
@@ -90,7 +90,7 @@ fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> anyhow::Resu
         whole_graphs(report, trace, text);
     }
     for (title, table) in tables::of_trace(report, trace)? {
-        titled(&title, &table, text);
+        titled(report, &title, &table, text);
     }
     if let Some(advice) = tables::capture_advice(report, trace) {
         let _ = writeln!(text, "{advice}\n");
@@ -123,7 +123,7 @@ fn merged_blocks(report: &Report<'_>, text: &mut String) {
 /// Appends one frame per line, the outermost first unless requested otherwise.
 fn frames(report: &Report<'_>, root_first: &[&str], text: &mut String) {
     let mut all = root_first.to_vec();
-    if report.cli.report.is_leaf_first() {
+    if report.style.leaf_first {
         all.reverse();
     }
     for frame in all {
@@ -182,7 +182,7 @@ fn most_time(answer: &Answer) -> Option<String> {
 fn blocks(report: &Report<'_>, trace: &Answered, text: &mut String) {
     for stack in &trace.answer.groups {
         let mut frames = report.frames(trace, stack);
-        let between = if report.cli.report.is_leaf_first() {
+        let between = if report.style.leaf_first {
             frames.reverse();
             " <-\n"
         } else {
@@ -201,7 +201,7 @@ fn blocks(report: &Report<'_>, trace: &Answered, text: &mut String) {
 fn nothing(report: &Report<'_>, trace: &Answered, absence: &Absence, text: &mut String) {
     let wanted = shown(report, &report.kernels);
     let _ = writeln!(text, "\nNo launch stacks found for {wanted}.\n");
-    if let (Some(why), false) = (&trace.no_gpu_activity, report.cli.compat) {
+    if let (Some(why), false) = (&trace.no_gpu_activity, report.style.compat) {
         let _ = writeln!(text, "{why}.\n");
         return;
     }
@@ -252,7 +252,7 @@ fn whole_graphs(report: &Report<'_>, trace: &Answered, text: &mut String) {
         1 => "1 CUDA graph is".to_owned(),
         n => format!("{} CUDA graphs are", report::human::count(n)),
     };
-    if !report.cli.compat {
+    if !report.style.compat {
         let _ = writeln!(
             text,
             "{graphs} recorded as a whole: the kernels inside, collectives included, are not recorded.\n\
@@ -282,7 +282,7 @@ fn related(report: &Report<'_>, related: &[KernelCount], text: &mut String) {
 /// Returns the text unchanged, or with `--escape` with escaped control and non-ASCII characters.
 pub(crate) fn shown<'s>(report: &Report<'_>, text: &'s str) -> Cow<'s, str> {
     let plain = |b: u8| (b' '..0x7f).contains(&b);
-    if !report.cli.report.escape || text.bytes().all(plain) {
+    if !report.style.escape || text.bytes().all(plain) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);

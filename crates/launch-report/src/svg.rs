@@ -6,10 +6,10 @@ use charts::Svg;
 use charts::flame::{DiffFlameGraph, DiffWidth, FlameGraph, FlameOptions};
 use report::Unit;
 
-use crate::render::Report;
+use crate::Report;
 
 /// Writes the figure as a file of its own.
-pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> report::Result<()> {
     writeln!(out, "{}", figure(report))?;
     Ok(())
 }
@@ -24,7 +24,7 @@ pub(crate) fn figure(report: &Report<'_>) -> Svg {
     } else {
         Unit::Count
     };
-    if let ([first, second], true) = (report.traces, report.cli.report.diff) {
+    if let ([first, second], true) = (report.traces, report.style.diff) {
         let mut graph = DiffFlameGraph::new(DiffWidth::Mean);
         for stack in &first.answer.groups {
             graph.add_first(report.frames(first, stack), report.weight(stack));
