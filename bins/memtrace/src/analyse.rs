@@ -260,6 +260,11 @@ fn text(
                 analysis.regions.len(),
                 analysis.types.len()
             )?;
+            if analysis.processes > 1 {
+                let processes = analysis.processes;
+                let what = "equal addresses of two of them are different memory, and what they share counts for each";
+                hanging("", &format!("{processes} processes: {what}"), out)?;
+            }
             if analysis.quantile_error > 0.0 {
                 let percent = analysis.quantile_error * 100.0;
                 writeln!(
