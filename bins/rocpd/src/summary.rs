@@ -1,15 +1,15 @@
 //! `rocpd summary`.
 
 use cli::{OrExit as _, Outcome, Stage};
+use rocpd_convert::tables::Format;
+use rocpd_convert::{Wide, extended, headline};
 use rocpd_db::{
     DomainRow, Process, Quantiles, SqlValue, Stat, Summary, SummaryOptions, SummaryRow,
 };
 
-use crate::args::{QueryFormat, SummaryArgs};
+use crate::args::SummaryArgs;
 use crate::names::{converted, destination};
-use crate::select;
-use crate::tables::{self, Look};
-use crate::wide::Wide;
+use crate::{console, select, tables};
 
 /// Columns of the reference.
 const COLUMNS: [&str; 8] = [
@@ -59,13 +59,15 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
         }
         summary => summary?,
     };
+    let format = tables::file_format(args.format)?;
     let writer = Writer {
         args,
+        format,
         names: destination(shared, "")?,
         processes: &summary.processes,
     };
-    if args.extended && args.format == QueryFormat::Console && !shared.compat {
-        crate::headline::print(&set, &filter, &summary)?;
+    if args.extended && format.is_none() && !shared.compat {
+        console::print(&converted(headline(&set, &filter, &summary))?)?;
     }
     for view in &summary.views {
         let rows = view.overall();
@@ -85,7 +87,16 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
         }
     }
     if args.extended {
-        crate::extended::write(&set, &filter, &summary, args, &writer.names)?;
+        extended::each(
+            &set,
+            &filter,
+            &summary,
+            (&args.names).into(),
+            &|file, columns, rows| {
+                let columns: Vec<String> = columns.iter().map(|&of| of.to_owned()).collect();
+                writer.table(file, &columns, false, rows)
+            },
+        )?;
     }
     for (count, what) in summary.lost.counts() {
         shared.verbosity.note(format!(
@@ -139,6 +150,8 @@ fn file_word(domain: &str) -> String {
 
 struct Writer<'a> {
     args: &'a SummaryArgs,
+    /// That of files; `None` for the console.
+    format: Option<Format>,
     names: rocpd_convert::Destination,
     processes: &'a [&'a Process],
 }
@@ -255,25 +268,36 @@ impl Writer<'_> {
         if rows == 0 {
             return Ok(());
         }
-        let path = match self.args.format {
-            QueryFormat::Console => std::path::PathBuf::new(),
-            format => converted(self.names.file(&format!(
-                "{file}.{}",
-                tables::extension(format, self.args.shared.compat)
-            )))?,
-        };
-        let look = Look {
-            compat: self.args.shared.compat,
-            template: None,
-            heading: Some(file.to_ascii_uppercase()),
-        };
-        let mut sink = tables::open(self.args.format, &self.header(by_rank), &path, &look)?;
-        for at in 0..rows {
+        let rows = (0..rows).map(|at| {
             let mut values = Vec::with_capacity(16);
             fill(at, &mut values);
-            sink.row(&|column| values.get(column).copied().unwrap_or(SqlValue::Null))?;
+            values
+        });
+        let compat = self.args.shared.compat;
+        self.table(file, &self.header(by_rank), compat, rows)
+    }
+
+    /// Writes a table as a file, or below a heading.
+    fn table<'v>(
+        &self,
+        file: &str,
+        columns: &[String],
+        compat: bool,
+        rows: impl IntoIterator<Item = Values<'v>>,
+    ) -> anyhow::Result<()> {
+        let path = match self.format {
+            None => std::path::PathBuf::new(),
+            Some(format) => {
+                let extension = format.extension(self.args.shared.compat);
+                converted(self.names.file(&format!("{file}.{extension}")))?
+            }
+        };
+        let look = tables::look(compat, Some(file.to_ascii_uppercase()));
+        let mut sink = tables::open(self.format, columns, &path, &look)?;
+        for values in rows {
+            converted(sink.row(&|column| values.get(column).copied().unwrap_or(SqlValue::Null)))?;
         }
-        sink.finish()
+        converted(sink.finish())
     }
 }
 
