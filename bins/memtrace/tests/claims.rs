@@ -577,6 +577,11 @@ fn equal_addresses_of_two_processes_are_different_memory() {
     let threads = analyse("threads.txt");
     assert_eq!(page_count(&threads), 64);
     assert!(threads["analysis"]["processes"].is_null());
+    let said = ok(&call(dir, &["analyse", "threads.txt"]));
+    assert!(
+        said.contains("several numbers of threads or processes"),
+        "{said}"
+    );
     let said = ok(&call(dir, &["analyse", "both.txt"]));
     assert!(said.contains("2 processes: equal addresses"), "{said}");
 }
