@@ -281,10 +281,10 @@ pub(crate) struct InfoArgs {
 /// Databases, with or without their option.
 #[derive(Debug, Args)]
 pub(crate) struct Inputs {
-    /// Databases: files, folders, patterns, packages
+    /// The same as FILE, also behind an option of several values
     #[arg(short, long, value_name = "FILE", num_args = 1.., required_unless_present = "files")]
     input: Vec<PathBuf>,
-    /// The same without -i, in front of options that take several values
+    /// Databases: files, folders, patterns, packages
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }

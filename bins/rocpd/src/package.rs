@@ -99,7 +99,10 @@ pub(crate) fn run(args: &PackageArgs) -> anyhow::Result<Outcome> {
     let mut options = PackageOptions::default();
     options.consolidate = args.consolidate;
     options.copy = args.copy;
-    let index = rocpd_db::package(&args.input.paths(), &folder, &options)?;
+    let index = match rocpd_db::package(&args.input.paths(), &folder, &options) {
+        Err(error) if error.is_output() => return Err(error).or_exit(Outcome::OutputFailed),
+        index => index?,
+    };
     console::print(&format!("Package index: {}\n", index.display()))?;
     Ok(Outcome::Fine)
 }

@@ -38,6 +38,7 @@ pub mod otf2;
 mod path_keys;
 pub mod pftrace;
 pub mod rows;
+pub mod summary_tables;
 pub mod tables;
 mod wide;
 
@@ -46,4 +47,3 @@ pub use destination::Destination;
 pub use error::{Error, Result};
 pub use headline::headline;
 pub use path_keys::{PathKeys, now};
-pub use wide::Wide;

@@ -5,11 +5,11 @@ use rocpd_db::SqlValue;
 /// Sums by row and column. Sums beyond 64 bits are texts of all their digits: no integer of the
 /// formats holds them, and none is truncated.
 #[derive(Debug)]
-pub struct Wide(Vec<Vec<(i128, Option<String>)>>);
+pub(crate) struct Wide(Vec<Vec<(i128, Option<String>)>>);
 
 impl Wide {
     /// Takes the sums of each row.
-    pub fn of<R: IntoIterator<Item = i128>>(rows: impl Iterator<Item = R>) -> Self {
+    pub(crate) fn of<R: IntoIterator<Item = i128>>(rows: impl Iterator<Item = R>) -> Self {
         let text = |sum: i128| match i64::try_from(sum) {
             Ok(_) => (sum, None),
             Err(_) => (sum, Some(sum.to_string())),
@@ -21,8 +21,7 @@ impl Wide {
     }
 
     /// Returns the sum of a row in a column; NULL where there is none.
-    #[must_use]
-    pub fn value(&self, row: usize, column: usize) -> SqlValue<'_> {
+    pub(crate) fn value(&self, row: usize, column: usize) -> SqlValue<'_> {
         match self.0.get(row).and_then(|sums| sums.get(column)) {
             Some((_, Some(text))) => SqlValue::Text(text),
             Some((sum, None)) => i64::try_from(*sum).map_or(SqlValue::Null, SqlValue::Int),
