@@ -352,7 +352,7 @@ fn stalled(limit: &Value, depth: f64) -> String {
     let busy_ns = number(&limit["time_ns"]) * (1.0 - number(&limit["idle_share"]));
     let moving = busy_ns / (busy_ns - still_ns).max(1.0);
     format!(
-        "Limited by the device, which stands still: for {} of {} ({:.1} % of the time) nothing completes although requests are in flight ({}, the longest {}; such a request usually takes {}). Otherwise it moves {}/s at depth {depth:.1}. Neither a deeper queue nor other requests help against that: look for what stops the device (its log, throttling, its own housekeeping, the host's storage).",
+        "Limited by the device, which stands still: for {} of {} ({:.1} % of the time) nothing completes although requests are in flight ({}, the longest {}; such a request usually takes {}). Otherwise it moves {}/s at depth {depth:.1}. Meanwhile a deeper queue moves nothing: look for what stops the device (its log, throttling, its own housekeeping, the host's storage).",
         time(still_ns),
         time(number(&limit["time_ns"])),
         number(&of["share"]) * 100.0,

@@ -39,8 +39,6 @@ const FOLLOWING: f64 = 0.5;
 const UNEVEN: f64 = 1.5;
 /// How many more requests must be in flight where the device does most than otherwise.
 const DEEPER: f64 = 1.25;
-/// How much more the device must have done at its best for arrivals to be the limit.
-const MORE_AT_DEPTH: f64 = 1.2;
 /// Share of the time in which the device stands still from which it is the limit.
 const STALLED: f64 = 0.5;
 /// Latencies, and share of the issues, up to which issues follow completions.
@@ -627,9 +625,7 @@ impl Load {
         match self.limiter_while_busy(yardstick) {
             Limiter::Device if think.max(unused) >= IDLE_OF_FULL => Limiter::ThinkTime,
             Limiter::QueueDepth if self.comes_at_own_pace() => Limiter::ThinkTime,
-            Limiter::Unknown
-                if self.comes_at_own_pace() && at_depth.is_some_and(|of| of >= MORE_AT_DEPTH) =>
-            {
+            Limiter::Unknown if self.comes_at_own_pace() && unused >= IDLE_OF_FULL => {
                 Limiter::ThinkTime
             }
             // One thread gains what it pauses, whatever the device can do.
