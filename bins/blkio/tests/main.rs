@@ -6,6 +6,7 @@ mod changes;
 mod clocks;
 mod comparisons;
 mod devices;
+mod levers;
 mod limits;
 
 use std::path::Path;

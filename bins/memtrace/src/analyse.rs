@@ -9,21 +9,18 @@ use cli::{Format, Interrupt, OrExit as _, Outcome, usage};
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
-    Answer, Follow, HotTensor, PROMPTS_FILE, Processed, RunExporter, answers, append_dataset_row,
+    Follow, PROMPTS_FILE, Processed, RunExporter, analysis_text, answers, append_dataset_row,
     compare_analyses, copy_whole, dataset_columns, facts, fits, fits_text, follow, hottest,
-    other_input, phases_json, process, report_json, run_metadata, slug, write_dataset_card,
-    write_report,
+    narrow_text, other_input, phases_json, process, report_json, run_metadata, slug, tensors_text,
+    write_dataset_card, write_report,
 };
-use report::{
-    Cell, CsvOptions, CsvWriter, JsonDocument, Kind, SchemaVersion, Table, TextOptions, TextWriter,
-};
+use report::{CsvOptions, CsvWriter, JsonDocument, SchemaVersion};
 use serde_json::Value;
 
 use crate::args::{
     AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, Message, ReadArgs,
     ReportArgs,
 };
-use crate::experiment::hanging;
 use crate::input::{coded, name_of, read, refuse_nothing, trace_of};
 use crate::rows::{outcome, tell};
 
@@ -175,13 +172,11 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
                 analysis.write_table(table, &mut CsvWriter::new(&mut out, CsvOptions::default())),
             )?;
         }
-        (_, table) => text(
-            &analysis,
-            table,
-            &shown,
-            &(fits_text(&fits) + &tensors_text(&tensors)),
-            &mut out,
-        )?,
+        (_, table) => {
+            let extra = fits_text(&fits) + &tensors_text(&tensors);
+            let text = coded(analysis_text(&analysis, table, &shown, &extra))?;
+            out.write_all(text.as_bytes())?;
+        }
     }
     out.finish()?;
     Ok(outcome(&done.report, args.read.input.strict))
@@ -210,153 +205,6 @@ fn table_named(name: &str) -> anyhow::Result<AnalysisTable> {
 
 /// Maximum number of named regions listed.
 const TENSORS: usize = 10;
-
-/// Formats the most accessed tensors, one line each.
-fn tensors_text(tensors: &[HotTensor]) -> String {
-    let line = |tensor: &HotTensor| {
-        format!(
-            "hot: {} ({}), {} samples\n",
-            tensor.name, tensor.region_type, tensor.samples
-        )
-    };
-    tensors.iter().map(line).collect()
-}
-
-/// Formats the tables by type, or the requested one.
-fn text(
-    analysis: &Analysis,
-    table: Option<AnalysisTable>,
-    has: &[AnalysisTable],
-    extra: &str,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut summaries = vec![
-        AnalysisTable::Suitability,
-        AnalysisTable::RetentionSummary,
-        AnalysisTable::WorkingSetSummary,
-        AnalysisTable::LocalitySummary,
-        AnalysisTable::Iai,
-        AnalysisTable::Types,
-        AnalysisTable::Values,
-        AnalysisTable::RefreshNeed,
-        AnalysisTable::Sampling,
-    ];
-    let wanted = match table {
-        Some(table) => vec![table],
-        None => {
-            for answer in answers(analysis) {
-                let Answer {
-                    sentence,
-                    confidence,
-                    ..
-                } = answer;
-                hanging("", &format!("{sentence} [confidence {confidence}]"), out)?;
-            }
-            write!(out, "{extra}")?;
-            writeln!(
-                out,
-                "{} rows, {} regions, {} types",
-                analysis.rows,
-                analysis.regions.len(),
-                analysis.types.len()
-            )?;
-            if analysis.quantile_error > 0.0 {
-                let percent = analysis.quantile_error * 100.0;
-                writeln!(
-                    out,
-                    "quantiles of many values are within {percent:.2} percent"
-                )?;
-            }
-            if analysis.made_up_clock {
-                writeln!(
-                    out,
-                    "the recording has no clock: times count instructions, and are no seconds"
-                )?;
-            }
-            if analysis.resolution_ns > 0 {
-                let step = analysis.resolution_ns / 1_000_000;
-                writeln!(
-                    out,
-                    "the clock steps by {step} ms: shorter lives are known as < {step} ms"
-                )?;
-            }
-            // A metric without a summary is shown with its table.
-            let summarised = |table: &AnalysisTable| {
-                !matches!(table, AnalysisTable::WriteOnce | AnalysisTable::ReadFreq)
-            };
-            if has.len() < AnalysisTable::of(analysis).len() {
-                summaries.extend(has.iter().filter(|table| !summarised(table)));
-            }
-            let shown = |table: &AnalysisTable| analysis.rows > 0 && has.contains(table);
-            summaries.into_iter().filter(shown).collect()
-        }
-    };
-    for table in wanted {
-        writeln!(out, "\n{}", table.name().replace('_', " "))?;
-        narrow(&coded(analysis.table(table))?, out)?;
-    }
-    Ok(())
-}
-
-/// Width of a terminal in columns.
-const WIDTH: usize = 80;
-/// Longer tables are meant for other programs, and keep their full width.
-const NARROW_ROWS: usize = 1000;
-
-/// Prints a table. One that is too wide is split into parts below each other, each with the columns
-/// that identify a row: the first column, and text columns directly after it.
-fn narrow(table: &Table, out: &mut dyn Write) -> anyhow::Result<()> {
-    let all: Vec<usize> = (0..table.columns().len()).collect();
-    let texts = table.columns().iter().skip(1);
-    let texts = texts.take_while(|column| column.kind() == Kind::Text);
-    let Some((keys, mut rest)) = all.split_at_checked(1 + texts.count()) else {
-        return Ok(());
-    };
-    if table.rows() > NARROW_ROWS || rest.is_empty() {
-        return Ok(out.write_all(table.to_text(&TextOptions::default()).as_bytes())?);
-    }
-    let mut apart = false;
-    while !rest.is_empty() {
-        let mut text = String::new();
-        let mut taken = 0;
-        while taken < rest.len() {
-            let mut columns = keys.to_vec();
-            columns.extend(rest.iter().take(taken + 1));
-            let wider = part(table, &columns)?;
-            let fits = wider.lines().all(|line| line.chars().count() <= WIDTH);
-            if !fits && taken > 0 {
-                break;
-            }
-            text = wider;
-            taken += 1;
-        }
-        if std::mem::replace(&mut apart, true) {
-            writeln!(out)?;
-        }
-        out.write_all(text.as_bytes())?;
-        rest = rest.get(taken..).unwrap_or_default();
-    }
-    Ok(())
-}
-
-/// Formats some columns of a table.
-fn part(table: &Table, columns: &[usize]) -> anyhow::Result<String> {
-    let chosen = columns
-        .iter()
-        .filter_map(|at| table.columns().get(*at).cloned())
-        .collect();
-    let mut some = Table::new("part", chosen)?;
-    for row in 0..table.rows() {
-        let cells: Vec<Cell<'_>> = columns
-            .iter()
-            .filter_map(|at| table.cell(row, *at))
-            .collect();
-        some.push(&cells)?;
-    }
-    let mut text = Vec::new();
-    some.write_to(&mut TextWriter::new(&mut text, TextOptions::default()))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let input = args.input.get()?;
@@ -500,7 +348,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
             document.finish()?;
         }
         Format::Csv => table.write_to(&mut CsvWriter::new(&mut out, CsvOptions::default()))?,
-        Format::Text => narrow(&table, &mut out)?,
+        Format::Text => out.write_all(coded(narrow_text(&table))?.as_bytes())?,
     }
     out.finish()?;
     Ok(Outcome::Fine)

@@ -197,7 +197,7 @@ pub(crate) struct ComputeArgs {
     /// Memory for rows; the rest is written to disk
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub(crate) memory: ByteSize,
-    /// Take quantiles of more than 65536 values from a sketch: within 0.1 percent, in less memory and time
+    /// Compute quantiles of more than 65,536 values from a sketch: error at most 0.1 %, less memory and time
     #[arg(long, conflicts_with = "compat")]
     pub(crate) approx: bool,
     /// Folder for data that does not fit in memory [default: the system's]

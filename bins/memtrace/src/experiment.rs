@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cli::{Interrupt, Outcome, Output, terminal, usage};
 use memtrace_run::{
-    Experiment, RunOptions, Stop, diagnose, has_memray, next_folder, on_path, plan_text,
+    Experiment, RunOptions, Stop, diagnose, hanging, has_memray, next_folder, on_path, plan_text,
     run_command, run_experiment,
 };
 use report::{JsonDocument, SchemaVersion};
@@ -13,9 +13,6 @@ use serde_json::json;
 
 use crate::args::{ConfigArgs, DoctorArgs, Message, RunArgs, VersionArgs};
 use crate::input::coded;
-
-/// Width of a terminal in columns, plus the blank after the last word.
-const LINE: usize = 81;
 
 const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
@@ -168,35 +165,15 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     } else {
         for check in &found.checks {
             let head = format!("{:<5} {:<16} ", check.status.name(), check.name);
-            hanging(&head, &check.detail, &mut out)?;
+            write!(out, "{}", hanging(&head, &check.detail))?;
             if let Some(remedy) = check.remediation {
-                hanging(&format!("{:22} -> ", ""), remedy, &mut out)?;
+                write!(out, "{}", hanging(&format!("{:22} -> ", ""), remedy))?;
             }
         }
         writeln!(out, "{}", found.verdict)?;
     }
     out.finish()?;
     Ok(Outcome::from(found.exit_code))
-}
-
-/// Writes a text after a head, with continuation lines indented to its beginning.
-pub(crate) fn hanging(head: &str, text: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    let indent = head.chars().count();
-    let mut line = head.to_owned();
-    let mut width = indent;
-    for word in text.split_whitespace() {
-        let more = word.chars().count() + 1;
-        if width > indent && width + more > LINE {
-            writeln!(out, "{}", line.trim_end())?;
-            line = " ".repeat(indent);
-            width = indent;
-        }
-        line.push_str(word);
-        line.push(' ');
-        width += more;
-    }
-    writeln!(out, "{}", line.trim_end())?;
-    Ok(())
 }
 
 pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<Outcome> {

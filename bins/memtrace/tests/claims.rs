@@ -507,3 +507,81 @@ fn recordings_are_judged_alike_from_text_and_parquet() {
         }
     }
 }
+
+/// Forked workers have equal addresses: what one stores is no value of the other.
+#[test]
+fn equal_addresses_of_two_processes_are_different_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    // 64 pages, each stored to once and loaded 1, 2 and 3 s later; the second worker does the same half a second later.
+    let mut lines: Vec<(u64, u64, String)> = Vec::new();
+    for (process, start_ms) in [(11_u64, 0_u64), (22, 500)] {
+        for page in 0..64_u64 {
+            for (event, after_ms) in [
+                ("mem-stores", 0),
+                ("mem-loads", 1000),
+                ("mem-loads", 2000),
+                ("mem-loads", 3000),
+            ] {
+                let at_ns = (start_ms + page * 5 + after_ms) * MS;
+                let line = format!(
+                    "w {process}/{process} [0] {}.{:09}: 1 cpu/{event}/P: {:x} llama_kv_update+0x1 (/x)\n",
+                    at_ns / (1000 * MS),
+                    at_ns % (1000 * MS),
+                    0x7f20_0000_0000 + page * 4096
+                );
+                lines.push((at_ns, process, line));
+            }
+        }
+    }
+    lines.sort();
+    let text = |wanted: &dyn Fn(u64) -> bool| -> String {
+        let own = lines.iter().filter(|(_, process, _)| wanted(*process));
+        own.map(|(.., line)| line.as_str()).collect()
+    };
+    write(dir, "one.txt", &text(&|process| process == 11));
+    write(dir, "both.txt", &text(&|_| true));
+    // A single number may be a thread.
+    write(
+        dir,
+        "threads.txt",
+        &text(&|_| true)
+            .replace("11/11", "11")
+            .replace("22/22", "22"),
+    );
+    ok(&call(
+        dir,
+        &["export", "both.txt", "--no-figures", "-o", "run"],
+    ));
+    let analyse = |input: &str| json(&call(dir, &["analyse", input, "--json"]));
+    let of = |found: &Value| {
+        [
+            ("verdict", "suitability"),
+            ("verdict", "write_once_low"),
+            ("verdict", "write_once_high"),
+            ("values", "value_retention_p50_ns"),
+            ("values", "read_age_p99_ns"),
+            ("retention_summary", "retention_p50_s"),
+        ]
+        .map(|(table, column)| cell(found, table, "kv_cache", column).clone())
+    };
+    let one = analyse("one.txt");
+    assert_eq!(cell(&one, "verdict", "kv_cache", "write_once_low"), 1.0);
+    let page_count = |found: &Value| found["analysis"]["distinct_pages"].clone();
+    for input in ["both.txt", "run"] {
+        let both = analyse(input);
+        assert_eq!(of(&both), of(&one), "{input}");
+        assert_eq!(both["analysis"]["processes"], 2);
+        assert_eq!(page_count(&both), 128);
+    }
+    let threads = analyse("threads.txt");
+    assert_eq!(page_count(&threads), 64);
+    assert!(threads["analysis"]["processes"].is_null());
+    let said = ok(&call(dir, &["analyse", "threads.txt"]));
+    assert!(
+        said.contains("several numbers of threads or processes"),
+        "{said}"
+    );
+    let said = ok(&call(dir, &["analyse", "both.txt"]));
+    assert!(said.contains("2 processes: equal addresses"), "{said}");
+}

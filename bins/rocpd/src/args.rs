@@ -224,9 +224,8 @@ pub(crate) enum AgentIndex {
 
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// Databases: files, folders, patterns, packages
-    #[arg(short, long, value_name = "FILE", num_args = 1.., required = true)]
-    pub(crate) input: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Inputs,
     /// Name of the merged database
     #[arg(short, long, value_name = "NAME", default_value = "merged")]
     pub(crate) output_file: String,
@@ -251,9 +250,8 @@ pub(crate) struct MergeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PackageArgs {
-    /// Databases: files, folders, patterns, packages
-    #[arg(short, long, value_name = "FILE", num_args = 1.., required = true)]
-    pub(crate) input: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Inputs,
     /// Name of the package; .rpdb is added
     #[arg(short = 'd', long, value_name = "NAME")]
     pub(crate) output_path: Option<PathBuf>,
@@ -269,9 +267,8 @@ pub(crate) struct PackageArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
-    /// Databases: files, folders, patterns, packages
-    #[arg(short, long, value_name = "FILE", num_args = 1.., required = true)]
-    pub(crate) input: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Inputs,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     /// Leave out databases that cannot be read
@@ -281,12 +278,29 @@ pub(crate) struct InfoArgs {
     pub(crate) verbosity: VerbosityArgs,
 }
 
+/// Databases, with or without their option.
+#[derive(Debug, Args)]
+pub(crate) struct Inputs {
+    /// The same as FILE, also behind an option of several values
+    #[arg(short, long, value_name = "FILE", num_args = 1.., required_unless_present = "files")]
+    input: Vec<PathBuf>,
+    /// Databases: files, folders, patterns, packages
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+impl Inputs {
+    /// Returns all of them, in the order of the command line within each kind.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        [self.input.as_slice(), self.files.as_slice()].concat()
+    }
+}
+
 /// Inputs, and where outputs go.
 #[derive(Debug, Args)]
 pub(crate) struct SharedArgs {
-    /// Databases: files, folders, patterns, packages
-    #[arg(short, long, value_name = "FILE", num_args = 1.., required = true)]
-    pub(crate) input: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Inputs,
     /// Base name of output files; may have keys such as %hostname% [env: ROCPD_OUTPUT_NAME]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) output_file: Option<String>,
@@ -602,6 +616,18 @@ mod tests {
         assert!(parse("rocpd query -i a.db --query SELECT --format JSON").is_ok());
         assert!(parse("rocpd query -i a.db --query S --email-to a@b.c").is_err());
         assert!(parse("rocpd query --query SELECT").is_err());
+        assert!(parse("rocpd info").is_err());
+        for line in [
+            "rocpd info a.db b.db",
+            "rocpd summary a.db --domain-summary b.db",
+            "rocpd query a.db --query SELECT",
+            "rocpd convert a.db -f csv pftrace",
+            "rocpd merge a.db -o all b.db",
+            "rocpd package a.db -c",
+            "rocpd info a.db -i b.db",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
         assert!(parse("rocpd summary -i a.db --start 5 --start-marker x").is_err());
         assert!(parse("rocpd").is_ok());
     }

@@ -4,8 +4,6 @@ mod alias;
 mod args;
 mod console;
 mod convert;
-mod extended;
-mod headline;
 mod info;
 #[cfg(feature = "mail")]
 mod mail;
@@ -16,10 +14,8 @@ mod names;
 mod package;
 mod query;
 mod select;
-mod shared_buffer;
 mod summary;
 mod tables;
-mod wide;
 
 use std::ffi::OsString;
 

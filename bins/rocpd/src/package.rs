@@ -7,13 +7,11 @@ use cli::{OrExit as _, Outcome};
 use rocpd_db::{Align, MergeOptions, OpenOptions, PackageOptions, RocpdSet};
 
 use crate::args::{MergeArgs, PackageArgs};
-use crate::{console, names};
+use crate::{console, select};
 
 pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
-    let set = RocpdSet::open(&args.input, &OpenOptions::default())?;
-    for warning in set.warnings() {
-        args.verbosity.note(format!("warning: {warning}"));
-    }
+    let set = RocpdSet::open(&args.input.paths(), &OpenOptions::default())?;
+    select::tell(&set, args.verbosity);
     std::fs::create_dir_all(&args.output_path)?;
     let mut name = args.output_file.clone();
     if !name.ends_with(".db") {
@@ -95,13 +93,16 @@ pub(crate) fn run(args: &PackageArgs) -> anyhow::Result<Outcome> {
             }
             PathBuf::from(name)
         }
-        (None, true) => PathBuf::from(format!("rocpd-{}.rpdb", names::now().0)),
+        (None, true) => PathBuf::from(format!("rocpd-{}.rpdb", rocpd_convert::now().0)),
         (None, false) => PathBuf::from("."),
     };
     let mut options = PackageOptions::default();
     options.consolidate = args.consolidate;
     options.copy = args.copy;
-    let index = rocpd_db::package(&args.input, &folder, &options)?;
+    let index = match rocpd_db::package(&args.input.paths(), &folder, &options) {
+        Err(error) if error.is_output() => return Err(error).or_exit(Outcome::OutputFailed),
+        index => index?,
+    };
     console::print(&format!("Package index: {}\n", index.display()))?;
     Ok(Outcome::Fine)
 }

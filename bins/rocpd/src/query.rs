@@ -4,39 +4,32 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use cli::{Outcome, Stage};
+use rocpd_convert::tables::{Format, Look, RowTaker};
 use rocpd_db::{KernelNames, RocpdSet};
 
-use crate::args::{QueryArgs, QueryFormat};
+use crate::args::QueryArgs;
 use crate::names::{converted, destination};
-use crate::tables::{self, Look, RowTaker};
-use crate::{console, mail, select};
+use crate::{console, mail, select, tables};
 
 pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
-    if args.format == QueryFormat::Clipboard {
-        return tables::no_clipboard();
-    }
+    let format = tables::file_format(args.format)?;
     let shared = &args.shared;
     let letter = mail::letter(&args.mail)?;
     let set = Stage::time("open", shared.verbosity, || select::open(shared))?;
     let window = select::window(&set, &args.window, shared)?;
     let names = destination(shared, "out")?;
-    let path = match args.format {
-        QueryFormat::Console => PathBuf::new(),
-        format => converted(names.with_extension(tables::extension(format, shared.compat)))?,
+    let path = match format {
+        None => PathBuf::new(),
+        Some(format) => converted(names.with_extension(format.extension(shared.compat)))?,
     };
-    let look = Look {
-        compat: shared.compat,
-        template: match &args.template_path {
-            Some(path) => Some(
-                std::fs::read_to_string(path)
-                    .with_context(|| format!("{}: cannot read the template", path.display()))?,
-            ),
-            None => None,
-        },
-        heading: None,
-    };
+    let mut look = tables::look(shared.compat, None);
+    if let Some(path) = &args.template_path {
+        let template = std::fs::read_to_string(path)
+            .with_context(|| format!("{}: cannot read the template", path.display()))?;
+        look.template = Some(template);
+    }
     let stage = Stage::start("query", shared.verbosity);
-    let found = match answer(&set, args, window, (args.format, &path), &look) {
+    let found = match answer(&set, args, window, (format, &path), &look) {
         Err(error) if shared.compat && is_sql(&error) => {
             console::print(&format!("Error: {error}\n"))?;
             return Ok(Outcome::Fine);
@@ -51,20 +44,20 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
             .note(format!("No results found for query: {}", args.query));
         return Ok(Outcome::Fine);
     }
-    if args.format != QueryFormat::Console {
+    if format.is_some() {
         console::print(&format!("Exported to: {}\n\n", path.display()))?;
     }
     let Some(letter) = letter else {
         return Ok(Outcome::Fine);
     };
-    if args.format == QueryFormat::Console {
+    if format.is_none() {
         // Console output is not a file: the mail has it as CSV.
         let folder = tempfile::tempdir()?;
         let base = Path::new(names.base()).file_name();
         let mut name = base.unwrap_or_default().to_owned();
         name.push(".csv");
         let path = folder.path().join(name);
-        answer(&set, args, window, (QueryFormat::Csv, &path), &look)?;
+        answer(&set, args, window, (Some(Format::Csv), &path), &look)?;
         mail::send(letter, &args.mail, &path)?;
     } else {
         mail::send(letter, &args.mail, &path)?;
@@ -84,7 +77,7 @@ fn answer(
     set: &RocpdSet,
     args: &QueryArgs,
     window: Option<rocpd_db::Window>,
-    (format, path): (QueryFormat, &Path),
+    (format, path): (Option<Format>, &Path),
     look: &Look,
 ) -> anyhow::Result<bool> {
     let names = KernelNames::from(&args.names);
@@ -101,7 +94,7 @@ fn answer(
                 sink = Some(tables::open(format, &columns, path, look)?);
             }
             match &mut sink {
-                Some(sink) => sink.row(value),
+                Some(sink) => converted(sink.row(value)),
                 None => Ok(()),
             }
         })?;
@@ -120,13 +113,13 @@ fn answer(
                 sink = Some(tables::open(format, &columns, path, look)?);
             }
             if let Some(sink) = &mut sink {
-                sink.row(&|column| row.get(column))?;
+                converted(sink.row(&|column| row.get(column)))?;
             }
         }
     }
     match sink {
         Some(sink) => {
-            sink.finish()?;
+            converted(sink.finish())?;
             Ok(true)
         }
         None => Ok(false),

@@ -14,14 +14,23 @@ use crate::console;
 
 /// Opens the inputs; warnings go to standard error.
 pub(crate) fn open(shared: &SharedArgs) -> anyhow::Result<RocpdSet> {
-    check_inputs(&shared.input, shared.compat)?;
+    let inputs = shared.input.paths();
+    check_inputs(&inputs, shared.compat)?;
     let mut options = OpenOptions::default();
     options.keep_going = shared.keep_going;
-    let set = RocpdSet::open(&shared.input, &options)?;
-    for warning in set.warnings() {
-        shared.verbosity.note(format!("warning: {warning}"));
-    }
+    let set = RocpdSet::open(&inputs, &options)?;
+    tell(&set, shared.verbosity);
     Ok(set)
+}
+
+/// Reports what was noticed while opening.
+pub(crate) fn tell(set: &RocpdSet, verbosity: VerbosityArgs) {
+    for note in set.notes() {
+        verbosity.note(format!("note: {note}"));
+    }
+    for warning in set.warnings() {
+        verbosity.note(format!("warning: {warning}"));
+    }
 }
 
 /// Refuses inputs that do not exist or never end, before any other work.

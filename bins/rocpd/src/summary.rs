@@ -1,39 +1,12 @@
 //! `rocpd summary`.
 
 use cli::{OrExit as _, Outcome, Stage};
-use rocpd_db::{
-    DomainRow, Process, Quantiles, SqlValue, Stat, Summary, SummaryOptions, SummaryRow,
-};
+use rocpd_convert::{extended, headline, summary_tables};
+use rocpd_db::{SqlValue, Summary, SummaryOptions};
 
-use crate::args::{QueryFormat, SummaryArgs};
+use crate::args::SummaryArgs;
 use crate::names::{converted, destination};
-use crate::select;
-use crate::tables::{self, Look};
-use crate::wide::Wide;
-
-/// Columns of the reference.
-const COLUMNS: [&str; 8] = [
-    "Name",
-    "Calls",
-    "DURATION (nsec)",
-    "AVERAGE (nsec)",
-    "PERCENT (INC)",
-    "MIN (nsec)",
-    "MAX (nsec)",
-    "STD_DEV",
-];
-
-/// Columns that `--extended` adds.
-const EXTENDED: [&str; 8] = [
-    "P50 (nsec)",
-    "P90 (nsec)",
-    "P95 (nsec)",
-    "P99 (nsec)",
-    "P99.9 (nsec)",
-    "MAD (nsec)",
-    "BYTES",
-    "GB/s",
-];
+use crate::{console, select, tables};
 
 pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     let shared = &args.shared;
@@ -59,33 +32,38 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
         }
         summary => summary?,
     };
-    let writer = Writer {
-        args,
-        names: destination(shared, "")?,
-        processes: &summary.processes,
+    let format = tables::file_format(args.format)?;
+    let names = &destination(shared, "")?;
+    if args.extended && format.is_none() && !shared.compat {
+        console::print(&converted(headline(&set, &filter, &summary))?)?;
+    }
+    let put = |compat: bool| {
+        move |file: &str, columns: &[&str], rows: Vec<Vec<SqlValue<'_>>>| -> anyhow::Result<()> {
+            let path = match format {
+                None => std::path::PathBuf::new(),
+                Some(format) => {
+                    let extension = format.extension(shared.compat);
+                    converted(names.file(&format!("{file}.{extension}")))?
+                }
+            };
+            let columns: Vec<String> = columns.iter().map(|&of| of.to_owned()).collect();
+            let look = tables::look(compat, Some(file.to_ascii_uppercase()));
+            let mut sink = tables::open(format, &columns, &path, &look)?;
+            for values in rows {
+                let value = |column| values.get(column).copied().unwrap_or(SqlValue::Null);
+                converted(sink.row(&value))?;
+            }
+            converted(sink.finish())
+        }
     };
-    if args.extended && args.format == QueryFormat::Console && !shared.compat {
-        crate::headline::print(&set, &filter, &summary)?;
-    }
-    for view in &summary.views {
-        let rows = view.overall();
-        let word = file_word(&view.view);
-        // The time of an allocation is that of a call: a rate of bytes over it is meaningless.
-        let has_rate = view.view == "memory_copies";
-        writer.rows(&format!("{word}_summary"), &rows, (false, has_rate))?;
-        if args.summary_by_rank {
-            let rows = view.by_rank(&summary.processes);
-            writer.rows(&format!("{word}_summary_by_rank"), &rows, (true, has_rate))?;
-        }
-    }
-    if args.domain_summary {
-        writer.domains("domain_summary", &summary.domains(), false)?;
-        if args.summary_by_rank {
-            writer.domains("domain_summary_by_rank", &summary.domains_by_rank(), true)?;
-        }
-    }
+    let mut options = summary_tables::Options::default();
+    options.by_rank = args.summary_by_rank;
+    options.domains = args.domain_summary;
+    options.extended = args.extended;
+    options.compat = shared.compat;
+    summary_tables::each(&summary, options, &put(shared.compat))?;
     if args.extended {
-        crate::extended::write(&set, &filter, &summary, args, &writer.names)?;
+        extended::each(&set, &filter, &summary, (&args.names).into(), &put(false))?;
     }
     for (count, what) in summary.lost.counts() {
         shared.verbosity.note(format!(
@@ -114,208 +92,4 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     }
     select::report_issues(&set, shared.verbosity);
     Ok(Outcome::Fine)
-}
-
-/// Maximum length of the part of a file's name that comes from the data, in bytes.
-const LONGEST_WORD: usize = 120;
-
-/// Returns a domain as part of a file's name: domains are texts of the recording, and must not lead
-/// to other folders.
-fn file_word(domain: &str) -> String {
-    let mut word = String::new();
-    for c in domain.chars() {
-        let c = match c {
-            '/' | '\\' => '_',
-            c if c.is_control() => '_',
-            c => c,
-        };
-        if word.len() + c.len_utf8() > LONGEST_WORD {
-            break;
-        }
-        word.push(c);
-    }
-    word
-}
-
-struct Writer<'a> {
-    args: &'a SummaryArgs,
-    names: rocpd_convert::Destination,
-    processes: &'a [&'a Process],
-}
-
-/// A row under construction.
-type Values<'v> = Vec<SqlValue<'v>>;
-
-impl Writer<'_> {
-    fn header(&self, by_rank: bool) -> Vec<String> {
-        let rank: &[&str] = if by_rank {
-            &["ProcessID", "Hostname"]
-        } else {
-            &[]
-        };
-        let more: &[&str] = if self.args.extended { &EXTENDED } else { &[] };
-        let guid: &[&str] = if self.args.extended && by_rank {
-            &["Guid", "Rank"]
-        } else {
-            &[]
-        };
-        [rank, &COLUMNS, more, guid]
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect()
-    }
-
-    fn process<'v>(&'v self, by_rank: bool, process: usize, values: &mut Values<'v>) {
-        if by_rank && let Some(process) = self.processes.get(process) {
-            values.push(SqlValue::Int(process.pid));
-            values.push(SqlValue::Text(&process.hostname));
-        }
-    }
-
-    fn process_after<'v>(&'v self, by_rank: bool, process: usize, values: &mut Values<'v>) {
-        if by_rank
-            && self.args.extended
-            && let Some(process) = self.processes.get(process)
-        {
-            values.push(SqlValue::Text(&process.guid));
-            values.push(process.rank.map_or(SqlValue::Null, SqlValue::Int));
-        }
-    }
-
-    fn rows(
-        &self,
-        file: &str,
-        rows: &[SummaryRow],
-        (by_rank, has_rate): (bool, bool),
-    ) -> anyhow::Result<()> {
-        let guid = |process: usize| self.processes.get(process).map(|p| p.guid.as_str());
-        let total = |process: usize| -> i128 {
-            rows.iter()
-                .filter(|row| !by_rank || guid(row.process) == guid(process))
-                .map(|row| row.stat.total_ns)
-                .sum()
-        };
-        let wide = Wide::of(rows.iter().map(|row| [row.stat.total_ns, row.bytes]));
-        let totals: Vec<i128> = (0..self.processes.len().max(1)).map(total).collect();
-        self.write(file, by_rank, rows.len(), |at, values| {
-            let Some(row) = rows.get(at) else { return };
-            let whole = totals
-                .get(if by_rank { row.process } else { 0 })
-                .copied()
-                .unwrap_or_default();
-            self.process(by_rank, row.process, values);
-            values.push(SqlValue::Text(&row.name));
-            let stddev = row.stat.stddev_ns();
-            numbers(
-                (&row.stat, wide.value(at, 0)),
-                row.stat.mean_ns(),
-                row.stat.share_pct(whole),
-                stddev,
-                values,
-            );
-            if self.args.extended {
-                let mut durations = row.durations_ns.clone();
-                quantiles(&Quantiles::of(&mut durations), values);
-                bytes(row, (wide.value(at, 1), has_rate), values);
-            }
-            self.process_after(by_rank, row.process, values);
-        })
-    }
-
-    fn domains(&self, file: &str, rows: &[DomainRow], by_rank: bool) -> anyhow::Result<()> {
-        let wide = Wide::of(rows.iter().map(|row| [row.stat.total_ns, 0]));
-        self.write(file, by_rank, rows.len(), |at, values| {
-            let Some(row) = rows.get(at) else { return };
-            self.process(by_rank, row.process, values);
-            values.push(SqlValue::Text(&row.name));
-            // The reference sums averages and deviations, which is meaningless.
-            let (mean, stddev) = match self.args.shared.compat {
-                true => (row.sum_of_means_ns, row.sum_of_stddevs_ns),
-                false => (row.stat.mean_ns(), row.stat.stddev_ns()),
-            };
-            let total = (&row.stat, wide.value(at, 0));
-            numbers(total, mean, row.share_pct, stddev, values);
-            if self.args.extended {
-                quantiles(&row.quantiles.unwrap_or_default(), values);
-                values.push(SqlValue::Null);
-                values.push(SqlValue::Null);
-            }
-            self.process_after(by_rank, row.process, values);
-        })
-    }
-
-    fn write<'v>(
-        &'v self,
-        file: &str,
-        by_rank: bool,
-        rows: usize,
-        fill: impl Fn(usize, &mut Values<'v>),
-    ) -> anyhow::Result<()> {
-        if rows == 0 {
-            return Ok(());
-        }
-        let path = match self.args.format {
-            QueryFormat::Console => std::path::PathBuf::new(),
-            format => converted(self.names.file(&format!(
-                "{file}.{}",
-                tables::extension(format, self.args.shared.compat)
-            )))?,
-        };
-        let look = Look {
-            compat: self.args.shared.compat,
-            template: None,
-            heading: Some(file.to_ascii_uppercase()),
-        };
-        let mut sink = tables::open(self.args.format, &self.header(by_rank), &path, &look)?;
-        for at in 0..rows {
-            let mut values = Vec::with_capacity(16);
-            fill(at, &mut values);
-            sink.row(&|column| values.get(column).copied().unwrap_or(SqlValue::Null))?;
-        }
-        sink.finish()
-    }
-}
-
-fn numbers<'v>(
-    (stat, total): (&Stat, SqlValue<'v>),
-    mean: f64,
-    share: Option<f64>,
-    stddev: Option<f64>,
-    values: &mut Values<'v>,
-) {
-    values.push(SqlValue::Int(i64::try_from(stat.calls).unwrap_or(i64::MAX)));
-    values.push(total);
-    values.push(SqlValue::Real(mean));
-    values.push(share.map_or(SqlValue::Null, SqlValue::Real));
-    values.push(SqlValue::Int(stat.min_ns));
-    values.push(SqlValue::Int(stat.max_ns));
-    values.push(stddev.map_or(SqlValue::Null, SqlValue::Real));
-}
-
-fn quantiles(found: &Quantiles, values: &mut Values<'_>) {
-    for value in [
-        found.p50_ns,
-        found.p90_ns,
-        found.p95_ns,
-        found.p99_ns,
-        found.p999_ns,
-        found.mad_ns,
-    ] {
-        values.push(SqlValue::Real(value));
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate is a ratio of reals")]
-fn bytes<'v>(row: &SummaryRow, (sum, has_rate): (SqlValue<'v>, bool), values: &mut Values<'v>) {
-    if row.bytes == 0 {
-        values.extend([SqlValue::Null, SqlValue::Null]);
-        return;
-    }
-    values.push(sum);
-    // Bytes per nanosecond are gigabytes per second.
-    values.push(match row.stat.total_ns {
-        total if total <= 0 || !has_rate => SqlValue::Null,
-        total => SqlValue::Real(row.bytes as f64 / total as f64),
-    });
 }

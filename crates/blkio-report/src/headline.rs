@@ -12,6 +12,11 @@ const IDLE: f64 = 0.2;
 const NO_PAUSES: f64 = 0.05;
 /// Share of time without requests from which pauses are the limit whatever the device does meanwhile.
 const IDLE_AT_MOST: f64 = 0.5;
+/// Share of the time in which the device stands still from which that is said, and from which it is the limit.
+const STALL: f64 = 0.05;
+const STALLED: f64 = 0.5;
+/// How much more the device must do at its best to be named.
+const MORE_AT_DEPTH: f64 = 1.1;
 /// Share of requests that are issued as another completes, from which an application is taken to wait for them.
 const FOLLOWING: f64 = 0.5;
 /// Share of requests that find no other in flight from which they come one at a time.
@@ -215,15 +220,30 @@ fn sentence(limit: &Value, document: &Value) -> String {
     };
     let text = match limiter {
         "think time" if limit["limiter_while_busy"] == "device" && idle < IDLE_AT_MOST => format!(
-            "Limited by think time of the application more than by the device: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more), and requests come {at_a_time}. While busy the device is at its limit, {}/s{}: without the pauses up to {:.2}x of now ({at_work}), with a device twice as fast at most {:.2}x.",
+            "Limited by think time of the application more than by the device: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more), and requests come {at_a_time}. {} of now ({at_work}), with a device twice as fast at most {:.2}x.",
+            idle * 100.0,
+            time(number(&limit["gap_half_ns"])),
+            match at_depth(limit) {
+                Some((most, what)) => format!("{what}{}: without the pauses about {most:.2}x", flat(gain)),
+                None => format!(
+                    "While busy the device is at its limit, {}/s{}: without the pauses up to {:.2}x",
+                    bytes(number(&limit["bytes_per_busy_s"])),
+                    flat(gain),
+                    1.0 / (1.0 - think).max(1e-9)
+                ),
+            },
+            2.0 / (1.0 + think),
+        ),
+        "think time" if idle < IDLE_AT_MOST && limit["max_depth"] == 1 => format!(
+            "Limited by think time of the application more than by the device or the queue depth: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more), and requests come {at_a_time}. While busy it moves {}/s: without the pauses {}.",
             idle * 100.0,
             time(number(&limit["gap_half_ns"])),
             bytes(number(&limit["bytes_per_busy_s"])),
-            flat(gain),
-            1.0 / (1.0 - think).max(1e-9),
-            2.0 / (1.0 + think),
+            without_pauses(limit),
         ),
+        "think time" if idle < IDLE_AT_MOST => own_arrivals(limit, &at_a_time, &at_work),
         "flush" => flushes(limit, direction, &at_a_time, &at_work),
+        "device" if number(&limit["stalls"]["share"]) >= STALLED => stalled(limit, depth),
         "think time" => format!(
             "Not limited by the device but by think time of the application: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more between completion and next issue), and requests come {at_a_time}. While busy it moves {}/s: without the pauses {}.",
             idle * 100.0,
@@ -265,10 +285,13 @@ fn sentence(limit: &Value, document: &Value) -> String {
             at_work,
             mean_size(limit),
             reached(limit),
-            if think < NO_PAUSES {
-                "only add latency".to_owned()
-            } else {
-                format!("fill the pauses at most: up to {:.2}x", 1.0 / (1.0 - think).max(1e-9))
+            match at_depth(limit) {
+                Some((most, _)) => format!(
+                    "fill the pauses and the queue at most: about {most:.2}x, as in the best {} successive requests",
+                    number(&limit["most_at_depth"]["requests"])
+                ),
+                None if think < NO_PAUSES => "only add latency".to_owned(),
+                None => format!("fill the pauses at most: up to {:.2}x", 1.0 / (1.0 - think).max(1e-9)),
             }
         ),
         _ => unknown(limit, &at_a_time, &at_work),
@@ -287,7 +310,81 @@ fn sentence(limit: &Value, document: &Value) -> String {
     } else {
         pauses
     };
-    text + &too_low + &pauses + &other_size(limit) + &unused(limit) + &lost(limit)
+    let still = stalls(limit, limiter);
+    text + &too_low + &pauses + &still + &other_size(limit) + &unused(limit) + &lost(limit)
+}
+
+/// Returns how much more the device does at its best than now, and that in words; `None` where it is no more than without pauses.
+fn at_depth(limit: &Value) -> Option<(f64, String)> {
+    let of = &limit["most_at_depth"];
+    let most = of["factor"].as_f64()?;
+    let without_pauses = 1.0 / (1.0 - number(&limit["think_share"])).max(1e-9);
+    (most >= MORE_AT_DEPTH * without_pauses).then(|| {
+        let what = format!(
+            "In its best {} successive requests, at depth {:.1}, the device moves {}/s",
+            number(&of["requests"]),
+            number(&of["depth"]),
+            bytes(rate_at_work(limit) * most)
+        );
+        (most, what)
+    })
+}
+
+/// That requests come when the application wants them, and not when others complete.
+fn own_arrivals(limit: &Value, at_a_time: &str, at_work: &str) -> String {
+    let more = match at_depth(limit) {
+        Some((most, what)) => format!("{what}, {most:.2}x of now ({at_work})"),
+        None => format!(
+            "How much more than now ({at_work}) it could do cannot be said: record with requests that come faster{}",
+            or_yardstick(limit)
+        ),
+    };
+    format!(
+        "Not limited by the device but by think time of the application, or by the pace at which requests arrive: {:.0} % of them are issued when another completes, hardly more than by chance, and they come {at_a_time}. {more}. If they arrive at a pace of their own, a deeper queue changes nothing.",
+        number(&limit["following_share"]) * 100.0
+    )
+}
+
+/// That nothing completes for long although requests are in flight.
+fn stalled(limit: &Value, depth: f64) -> String {
+    let of = &limit["stalls"];
+    let still_ns = number(&of["time_ns"]);
+    let busy_ns = number(&limit["time_ns"]) * (1.0 - number(&limit["idle_share"]));
+    let moving = busy_ns / (busy_ns - still_ns).max(1.0);
+    format!(
+        "Limited by the device, which stands still: for {} of {} ({:.1} % of the time) nothing completes although requests are in flight ({}, the longest {}; such a request usually takes {}). Otherwise it moves {}/s at depth {depth:.1}. Meanwhile a deeper queue moves nothing: look for what stops the device (its log, throttling, its own housekeeping, the host's storage).",
+        time(still_ns),
+        time(number(&limit["time_ns"])),
+        number(&of["share"]) * 100.0,
+        times(of),
+        time(number(&of["longest_ns"])),
+        time(number(&of["usual_latency_ns"])),
+        bytes(number(&limit["bytes_per_busy_s"]) * moving),
+    )
+}
+
+/// How often.
+fn times(stalls: &Value) -> String {
+    match stalls["count"].as_u64() {
+        Some(1) => "once".to_owned(),
+        count => format!("{} times", count.unwrap_or(0)),
+    }
+}
+
+/// That the device stands still for a part of the time; empty where it is small, or said already.
+fn stalls(limit: &Value, limiter: &str) -> String {
+    let of = &limit["stalls"];
+    let share = number(&of["share"]);
+    if share < STALL || limiter == "device" && share >= STALLED {
+        return String::new();
+    }
+    format!(
+        " For {:.1} % of the time nothing completes although requests are in flight: the device stands still ({}, the longest {}; such a request usually takes {}).",
+        share * 100.0,
+        times(of),
+        time(number(&of["longest_ns"])),
+        time(number(&of["usual_latency_ns"]))
+    )
 }
 
 /// That completions were lost, and what is taken for them; empty where none were.

@@ -49,6 +49,7 @@ pub mod phases;
 pub mod recordings;
 mod scaled_heat_map;
 pub mod series;
+mod stack_output;
 pub mod stacks;
 pub mod tables;
 mod text_summary;

@@ -5,12 +5,19 @@
 //! stretch that has only one depth shows neither, also where requests come one at a time: a device that serves one after the other
 //! looks the same. Without a yardstick nothing is said of it; another phase of the same recording is one ([`crate::phase_yardsticks`]).
 
+mod progress;
+
+use std::collections::BTreeMap;
+
 use blkio_parser::analyse::samples::{Sample, Samples};
 
 use crate::loss::hidden_weight;
 
+pub use progress::{Best, Stalls};
+use progress::{may_stall, typical};
+
 /// Completed requests below which nothing is said.
-const LEAST: u64 = 50;
+pub(crate) const LEAST: u64 = 50;
 /// Requests that should have been deeper than any was, had there been one more thread, from which there is none.
 const MISSED: f64 = 20.0;
 /// Standard errors by which a mean latency is taken to be lower.
@@ -21,8 +28,19 @@ const RANDOM: f64 = 0.5;
 const SEEK_NS: f64 = 1e6;
 /// Share of time without a request in flight from which pauses of the application are the limit: they are the larger part.
 const IDLE: f64 = 0.5;
-/// The same where the device is at its limit while busy: from there on, no pauses gain more than a device twice as fast.
+/// Share of what a device at its limit could do that goes unused, from which the application is the limit: from there on, no pauses gain
+/// more than a device twice as fast.
 const IDLE_OF_FULL: f64 = 1.0 / 3.0;
+/// Share of the requests of the commonest size from which their latencies by depth show what all could do.
+const MOSTLY_ALIKE: f64 = 0.9;
+/// Share of the requests that follow completions, beyond those that do by chance, from which an application waits for completions.
+const FOLLOWING: f64 = 0.5;
+/// Requests at a time over their mean number, from which requests that do not follow completions leave the queue short.
+const UNEVEN: f64 = 1.5;
+/// How many more requests must be in flight where the device does most than otherwise.
+const DEEPER: f64 = 1.25;
+/// Share of the time in which the device stands still from which it is the limit.
+const STALLED: f64 = 0.5;
 /// Latencies, and share of the issues, up to which issues follow completions.
 const AT_ONCE: f64 = 0.2;
 /// Maximum number of pauses that are breaks between phases rather than think time, and the share of the time from which one is.
@@ -217,6 +235,10 @@ pub struct Load {
     pub sequential_share: Option<f64>,
     /// The commonest size.
     pub size: u32,
+    /// Times in which nothing completes although requests are in flight, far longer than requests take: how many, their sum and the longest.
+    pub stalls: Stalls,
+    /// What the device does at its best; `None` of few requests.
+    pub best: Option<Best>,
     /// Requests of that size and the main direction, by class of depth: 1, 2 and 3, 4 to 7, and so on.
     pub by_depth: [AtDepth; 24],
 }
@@ -234,7 +256,7 @@ impl Load {
             lost,
             ..Self::default()
         };
-        let mut sizes: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
         for sample in blocks.iter().flatten() {
             if !sample.is_data() {
                 load.flushes += 1;
@@ -249,8 +271,24 @@ impl Load {
         let common = sizes.iter().max_by_key(|(size, count)| (**count, **size));
         load.size = common.map_or(0, |(size, _)| *size);
         let is_write = load.writes * 2 > load.requests;
-        for block in blocks {
-            load.sweep(block, is_write);
+        let sorted = |block: &Vec<Sample>| {
+            let mut ends: Vec<u64> = block.iter().map(Sample::end_ns).collect();
+            ends.sort_unstable();
+            ends
+        };
+        let ends: Vec<Vec<u64>> = blocks.iter().map(sorted).collect();
+        let both = || blocks.iter().zip(&ends);
+        for (block, ends) in both() {
+            load.sweep(block, ends, is_write);
+        }
+        if both().any(|(block, ends)| may_stall(block, ends)) {
+            let typical = typical(blocks);
+            for block in blocks {
+                load.stall(block, &typical);
+            }
+        }
+        for (block, ends) in both() {
+            load.best_of(block, ends);
         }
         load.gaps_ns.sort_unstable();
         if lost > 0.0 {
@@ -262,9 +300,7 @@ impl Load {
     }
 
     /// Walks along the requests of a block in order of issue.
-    fn sweep(&mut self, block: &[Sample], is_write: bool) {
-        let mut ends: Vec<u64> = block.iter().map(Sample::end_ns).collect();
-        ends.sort_unstable();
+    fn sweep(&mut self, block: &[Sample], ends: &[u64], is_write: bool) {
         let (Some(first), Some(last)) = (block.first(), ends.last()) else {
             return;
         };
@@ -313,6 +349,57 @@ impl Load {
                 class.squares += (sample.latency_ns as f64).powi(2);
             }
         }
+    }
+
+    /// Returns the share of the time outside of [`Self::breaks`] in which the device stands still.
+    #[must_use]
+    pub fn stall_share(&self) -> f64 {
+        self.stalls.sum_ns as f64 / (self.work_ns() as f64).max(1.0)
+    }
+
+    /// Returns the mean number of requests in flight outside of [`Self::breaks`].
+    fn depth_at_work(&self) -> f64 {
+        self.in_flight_ns() / (self.work_ns() as f64).max(1.0)
+    }
+
+    /// Returns the greatest depth at which requests were issued, as the mean of the class of depths that has enough of them.
+    #[must_use]
+    pub fn deepest(&self) -> Option<f64> {
+        let classes = self.by_depth.iter().rev();
+        let mut enough = classes.filter(|of| of.requests >= LEAST_OF_DEPTH);
+        enough.next().map(AtDepth::mean_depth)
+    }
+
+    /// Returns how much more than now the device does at its best ([`Self::best`]), where it has more requests in flight then; `None` where
+    /// it has not, requests are too unlike, or nothing is known. It can do as much all the time, or more.
+    #[must_use]
+    pub fn most_at_depth(&self) -> Option<f64> {
+        let alike: u64 = self.by_depth.iter().map(|of| of.requests).sum();
+        let best = self.best?;
+        if (alike as f64) < MOSTLY_ALIKE * self.requests as f64
+            || self.flushes > 0
+            || best.depth * self.issued() < DEEPER * self.depth_at_work()
+        {
+            return None;
+        }
+        let now = self.requests as f64 / (self.work_ns() as f64).max(1.0);
+        Some(best.per_ns / now)
+    }
+
+    /// Returns the share of the requests that are issued as another completes, beyond those of which that is so by chance: of requests
+    /// that come at a pace of their own it is about 0.
+    #[must_use]
+    pub fn following_beyond_chance(&self) -> f64 {
+        // Completions come as often as requests, and the share of a latency that counts as at once holds so many of them.
+        let chance = 1.0 - (-AT_ONCE * self.depth_at_work()).exp();
+        (self.following_share() - chance) / (1.0 - chance).max(1e-9)
+    }
+
+    /// Returns `true` if requests come when the application wants them, not when others complete, and leave the queue short for that.
+    #[must_use]
+    pub fn comes_at_own_pace(&self) -> bool {
+        let is_uneven = |deepest: f64| deepest >= UNEVEN * self.depth_at_work();
+        self.following_beyond_chance() < FOLLOWING && self.deepest().is_some_and(is_uneven)
     }
 
     /// Returns the share of the time without a request in flight.
@@ -529,8 +616,20 @@ impl Load {
         if flush >= IDLE {
             return Limiter::Flush;
         }
+        if self.stall_share() >= STALLED {
+            return Limiter::Device;
+        }
+        let at_depth = self.most_at_depth();
+        // What the device does at its best it would do all the time.
+        let unused = at_depth.map_or(0.0, |most| 1.0 - 1.0 / most.max(1.0));
         match self.limiter_while_busy(yardstick) {
-            Limiter::Device if think >= IDLE_OF_FULL => Limiter::ThinkTime,
+            Limiter::Device if think.max(unused) >= IDLE_OF_FULL => Limiter::ThinkTime,
+            Limiter::QueueDepth if self.comes_at_own_pace() => Limiter::ThinkTime,
+            Limiter::Unknown if self.comes_at_own_pace() && unused >= IDLE_OF_FULL => {
+                Limiter::ThinkTime
+            }
+            // One thread gains what it pauses, whatever the device can do.
+            Limiter::Unknown if self.max_depth == 1 && think >= IDLE_OF_FULL => Limiter::ThinkTime,
             limiter => limiter,
         }
     }

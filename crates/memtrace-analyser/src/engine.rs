@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use memtrace_labeller::{Access, Name, Names};
+use memtrace_labeller::{Access, Name, Names, Processes};
 use rustc_hash::FxHashMap;
 
 use crate::addresses::{AddressScan, scan_addresses};
@@ -72,6 +72,7 @@ pub struct Analyser {
     periods: Vec<Periods>,
     extents: Extents,
     spacing: Spacing,
+    processes: Processes,
     /// By id of the region.
     lives: FxHashMap<u64, BlockLife>,
 }
@@ -113,6 +114,7 @@ impl Analyser {
                 is_even: false,
             },
             spacing: Spacing::default(),
+            processes: Processes::default(),
         }
     }
 
@@ -165,18 +167,22 @@ impl Analyser {
         let period = row.period.max(1);
         let (time, address, page) = (row.timestamp_ns, row.address, row.address_page);
         let has_own_page = page != address >> PAGE_BITS;
+        let (of_process, page_of_process) = match self.options.semantics {
+            Semantics::Native => self.processes.place(row),
+            Semantics::Mrm => (address, page),
+        };
         let region = self
             .regions
             .touch(row.region_id, kind, has_own_page)
             .ok_or(Error::TooManyRegions { limit: u32::MAX })?;
         if row.size_bytes > LARGEST_ACCESS && self.options.semantics == Semantics::Native {
-            self.extents.add(kind, region, address, row.size_bytes)?;
+            self.extents.add(kind, region, of_process, row.size_bytes)?;
         }
         let detail = if has_own_page {
             if op != OTHER {
                 self.regions.weigh(region, op == STORE, period);
             }
-            Detail::Page(page)
+            Detail::Page(page_of_process)
         } else {
             Detail::Period(period)
         };
@@ -195,18 +201,18 @@ impl Analyser {
             && let Some(reuse) = &mut self.reuse
         {
             self.spacing.add(op, time);
-            reuse.touch(page);
+            reuse.touch(page_of_process);
         }
         self.by_address.push(Record {
             time,
-            address,
-            page,
+            address: of_process,
+            page: page_of_process,
             region,
             kind,
             op,
             thread: row.thread_id.map_or(0, |thread| thread.to_le_bytes()[0]),
         })?;
-        let step = Step::new(time, address, region, op, detail);
+        let step = Step::new(time, of_process, region, op, detail);
         Ok(self.by_region.push(step)?)
     }
 
@@ -243,6 +249,7 @@ impl Analyser {
         }
         let periods = Periods::means(&self.periods);
         self.extent.is_even = self.extent.sorted && self.spacing.is_even(periods);
+        let processes = self.processes.count();
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;
         let periods = &self.periods;
@@ -270,7 +277,7 @@ impl Analyser {
             .iter()
             .map(|kind| names.text(*kind).to_owned())
             .collect();
-        summarise(
+        let mut analysis = summarise(
             self.options,
             kinds,
             extent,
@@ -278,7 +285,9 @@ impl Analyser {
             walks,
             reuse,
             self.tokens,
-        )
+        )?;
+        analysis.processes = processes;
+        Ok(analysis)
     }
 }
 

@@ -364,4 +364,6 @@ pub struct Analysis {
     pub made_up_clock: bool,
     /// What the rows are; accesses in the reference's semantics.
     pub records: Records,
+    /// Processes that rows state, whose equal addresses are different memory; 0 where they state none, or in the reference's semantics.
+    pub processes: usize,
 }

@@ -126,6 +126,7 @@ pub(crate) fn summarise(
         tokens,
         resolution_ns: options.resolution_ns,
         made_up_clock: options.made_up_clock,
+        processes: 0,
         records: match options.semantics {
             Semantics::Mrm => Records::Accesses,
             Semantics::Native => options.records,

@@ -10,6 +10,9 @@ use crate::regions::Regions;
 use crate::result::RegionMetrics;
 use spill_sort::Sorter;
 
+/// Bits of a virtual address below those that tell processes apart.
+const ADDRESS_BITS: u32 = 48;
+
 /// Locality of a region.
 #[derive(Debug, Clone, Copy, Default)]
 struct Locality {
@@ -134,7 +137,14 @@ impl Region {
 
     fn stride(&mut self, step: &Step, strides: &mut OrderStats, is_reference: bool) -> Result<()> {
         // As the reference: differences of two's complement, then their size.
-        let difference = step.address.wrapping_sub(self.before.address).cast_signed();
+        let (here, before) = (step.address, self.before.address);
+        let difference = if is_reference || (here ^ before) >> ADDRESS_BITS == 0 {
+            here.wrapping_sub(before).cast_signed()
+        } else {
+            // Two processes in a range that the user names.
+            let low = |address: u64| address & ((1 << ADDRESS_BITS) - 1);
+            low(here).wrapping_sub(low(before)).cast_signed()
+        };
         if is_reference && difference == i64::MIN {
             self.lowest += 1;
         } else {

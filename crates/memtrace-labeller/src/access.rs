@@ -50,6 +50,8 @@ pub struct Access {
     pub cpu_id: Option<u16>,
     /// Thread, or process when the capture says only that.
     pub thread_id: Option<u32>,
+    /// Process, where the capture says it beside the thread: addresses are those of this process.
+    pub process_id: Option<u32>,
     /// Token that was being made.
     pub token_index: Option<u32>,
     /// Tokens in the context then.
@@ -86,6 +88,7 @@ impl Access {
             hops: None,
             cpu_id: None,
             thread_id: None,
+            process_id: None,
             token_index: None,
             context_tokens: None,
             size_bytes: 0,

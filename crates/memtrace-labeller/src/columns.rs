@@ -35,7 +35,7 @@ pub(crate) fn place(name: &str) -> Option<usize> {
 }
 
 /// The cells of a row, in the order of [`all`] columns.
-pub(crate) fn cells<'a>(row: &Access, names: &'a Names) -> [Cell<'a>; 23] {
+pub(crate) fn cells<'a>(row: &Access, names: &'a Names) -> [Cell<'a>; 24] {
     let text = |name: Name| names.get(name).map_or(Cell::Null, Cell::Text);
     fn number(value: Option<impl Into<u64>>) -> Cell<'static> {
         value.map_or(Cell::Null, |value| Cell::Number(value.into()))
@@ -68,5 +68,6 @@ pub(crate) fn cells<'a>(row: &Access, names: &'a Names) -> [Cell<'a>; 23] {
         number(row.hops),
         number(Some(row.size_bytes).filter(|size| *size > 0)),
         number(Some(row.period).filter(|period| *period > 0)),
+        number(row.process_id),
     ]
 }

@@ -10,9 +10,14 @@ use crate::kv_blocks::{KvBlocks, KvKey};
 use crate::munmap_log::{Eras, Unmap};
 use crate::names::{Name, Names};
 use crate::page_bits::PageBits;
+use crate::processes::Processes;
 use crate::ranges::{AddressRange, PageSet, RangeMap};
 use crate::region_map::{Class, RegionMap};
 use crate::rules::RuleSet;
+
+/// Bits of the era of an address below the number of its process, and the largest number that is told apart.
+const PROCESS_SHIFT: u32 = 20;
+const MOST_PROCESSES: u32 = (1 << (u32::BITS - PROCESS_SHIFT)) - 1;
 
 /// What becomes of rows that nothing classifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -163,7 +168,8 @@ pub struct Labeller {
     kv_pages: PageBits,
     regions: RegionMap,
     eras: Eras,
-    /// Types of pages and regions by key, of what was mapped anew, and of pages whose region has another type.
+    processes: Processes,
+    /// Types of pages and regions by key, of what was mapped anew or is of another process, and of pages whose region has another type.
     later_types: FxHashMap<(u64, u32), Name>,
     later_keys: FxHashMap<(Class, u64, u32), u32>,
     kv: KvBlocks,
@@ -211,6 +217,7 @@ impl Labeller {
             weight_pages: PageBits::default(),
             kv_pages: PageBits::default(),
             eras: Eras::default(),
+            processes: Processes::default(),
             later_types: FxHashMap::default(),
             later_keys: FxHashMap::default(),
             kv: KvBlocks::new(kv_bytes),
@@ -272,7 +279,7 @@ impl Labeller {
     /// [`Error::Unclassified`] under the policy `error`.
     pub fn label(&mut self, row: &mut Access, names: &mut Names) -> Result<bool> {
         let mut range = None;
-        let era = self.eras.at(row.address, row.timestamp_ns);
+        let era = self.era(row);
         let given = row.region_type != Name::UNKNOWN && !row.region_type.is_null();
         let region_type = if given && (self.is_mrm() || !self.options.relabel) {
             self.counts.given += 1;
@@ -326,6 +333,20 @@ impl Labeller {
         }
         self.assign(row, range, era);
         Ok(true)
+    }
+
+    /// Returns what an address is of, of those that are equal: the memory of a process, from one mapping to the next.
+    fn era(&mut self, row: &Access) -> u32 {
+        let era = self.eras.at(row.address, row.timestamp_ns);
+        if self.is_mrm() {
+            return era;
+        }
+        match u32::from(self.processes.number(row)) {
+            0 => era,
+            number => {
+                era.min((1 << PROCESS_SHIFT) - 1) | number.min(MOST_PROCESSES) << PROCESS_SHIFT
+            }
+        }
     }
 
     fn page_type(&self, page: u64, era: u32) -> Option<Name> {

@@ -58,6 +58,7 @@ mod parquet_file;
 mod perf_data;
 pub mod perf_text;
 mod phases;
+mod processes;
 mod range_index;
 mod ranges;
 mod region;
@@ -89,6 +90,7 @@ pub use parquet_file::{
 };
 pub use perf_text::{FieldList, Grammar};
 pub use phases::{PhaseBoundary, Phases, boundaries_from_json};
+pub use processes::Processes;
 pub use ranges::{AddressRange, ranges_from_json};
 pub use region::{PageTracker, Region};
 pub use region_map::RegionMap;

@@ -481,6 +481,7 @@ fn fields(attribute: &Attribute, body: &[u8]) -> Option<(Result<Access, Skip>, u
     }
     if has(1) {
         pid = fields.u32()?;
+        row.process_id = Some(pid);
         row.thread_id = Some(fields.u32()?);
     }
     if has(2) {

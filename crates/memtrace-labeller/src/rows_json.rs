@@ -120,6 +120,8 @@ pub(crate) struct Row<'a> {
     size_bytes: Option<Whole<u32>>,
     #[serde(default)]
     period: Option<Whole<u64>>,
+    #[serde(default)]
+    process_id: Option<Whole<u32>>,
 }
 
 impl<'a> Row<'a> {
@@ -167,6 +169,7 @@ impl<'a> Row<'a> {
             20 => self.hops = number(column, &cell)?,
             21 => self.size_bytes = number(column, &cell)?,
             22 => self.period = number(column, &cell)?,
+            23 => self.process_id = number(column, &cell)?,
             _ => {}
         }
         Ok(())
@@ -222,6 +225,7 @@ impl<'a> Row<'a> {
         row.period = self.period.map_or(0, |number| number.0);
         row.cpu_id = self.cpu_id.map(|number| number.0);
         row.thread_id = self.thread_id.map(|number| number.0);
+        row.process_id = self.process_id.map(|number| number.0);
         row.token_index = self.token_index.map(|number| number.0);
         row.context_tokens = self.context_tokens.map(|number| number.0);
         row

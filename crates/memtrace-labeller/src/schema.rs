@@ -47,8 +47,15 @@ pub const TRACE_COLUMNS: [&str; 18] = [
 
 /// Columns that our own traces have behind those of [`TRACE_COLUMNS`], in order: what the profiler said, each under a name of its
 /// own. The reference puts cycles into `access_latency_ns` and the remote bit into `numa_node`, where they stay as well; the size
-/// of an access or allocation and the accesses that a sample stands for are what it drops.
-pub const NATIVE_COLUMNS: [&str; 5] = ["latency_cycles", "remote", "hops", "size_bytes", "period"];
+/// of an access or allocation, the accesses that a sample stands for and the process beside the thread are what it drops.
+pub const NATIVE_COLUMNS: [&str; 6] = [
+    "latency_cycles",
+    "remote",
+    "hops",
+    "size_bytes",
+    "period",
+    "process_id",
+];
 
 /// Columns without which a raw row is no row.
 pub const REQUIRED_ROW_COLUMNS: [&str; 6] = [

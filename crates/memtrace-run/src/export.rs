@@ -317,6 +317,9 @@ pub fn facts(analysis: &Analysis) -> Value {
         if analysis.made_up_clock {
             members.insert("clock".to_owned(), "instructions".into());
         }
+        if analysis.processes > 1 {
+            members.insert("processes".to_owned(), analysis.processes.into());
+        }
         if analysis.records != Records::Accesses {
             members.insert("records".to_owned(), analysis.records.name().into());
         }

@@ -79,6 +79,7 @@ mod pipeline;
 mod quality;
 mod runs;
 mod tensors;
+mod text;
 mod tiers;
 mod validity;
 
@@ -110,6 +111,7 @@ pub use pipeline::{Processed, RowOutput, Steps, process};
 pub use quality::{ACCESSES, Quality, QualityProfile, Verdict, judge};
 pub use runs::{analyse_run, report_run};
 pub use tensors::{HotTensor, hottest};
+pub use text::{analysis_text, hanging, narrow_text, tensors_text};
 pub use tiers::{Fit, Tier, fits, fits_text};
 pub use validity::{
     Disturbance, ObserverEffect, ObserverSample, ObserverVersion, Validity, ValidityLimits,

@@ -29,6 +29,9 @@ pub enum Error {
         /// A file in it that does not belong to an archive.
         holds: String,
     },
+    /// A column of a format whose columns have one type each has values of several.
+    #[error("column {0} has values of several types: CAST it to one in the query")]
+    MixedColumn(String),
     /// A file or folder cannot be made, written or put in place.
     #[error("{}: {step}", path.display())]
     File {
@@ -77,7 +80,7 @@ impl Error {
     /// Returns `true` if an output, or a temporary file next to it, cannot be written.
     #[must_use]
     pub const fn is_output(&self) -> bool {
-        !self.is_option() && !matches!(self, Self::Database(_))
+        !self.is_option() && !matches!(self, Self::Database(_) | Self::MixedColumn(_))
     }
 }
 

@@ -6,7 +6,8 @@
 //! * [`pftrace`]: Perfetto traces, with arrows, counters and lanes of devices;
 //! * [`csv`]: the CSV files of rocprofv3, in either layout;
 //! * [`otf2`]: archives for Vampir and the like;
-//! * [`rows`]: Parquet, Arrow and JSON lines, a table for each kind of record.
+//! * [`rows`]: Parquet, Arrow and JSON lines, a table for each kind of record;
+//! * [`tables`]: results of queries and summaries, in any of a dozen formats.
 //!
 //! Records stream: memory does not follow their number. Files appear whole or not at all, and never in place of an input
 //! ([`Destination`]).
@@ -28,12 +29,21 @@ mod agent_names;
 pub mod csv;
 mod destination;
 mod error;
+pub mod extended;
 mod file;
+mod headline;
+pub mod info;
 mod items;
 pub mod otf2;
+mod path_keys;
 pub mod pftrace;
 pub mod rows;
+pub mod summary_tables;
+pub mod tables;
+mod wide;
 
 pub use agent_names::AgentIndex;
 pub use destination::Destination;
 pub use error::{Error, Result};
+pub use headline::headline;
+pub use path_keys::{PathKeys, now};

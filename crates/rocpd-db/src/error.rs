@@ -330,6 +330,26 @@ impl From<sqlite_scan::Error> for Error {
 }
 
 impl Error {
+    /// Returns `true` if an output cannot be written: its folder is missing or full, or may not be written to.
+    #[must_use]
+    pub fn is_output(&self) -> bool {
+        use io::ErrorKind as Kind;
+        match self {
+            Self::Source(error) => matches!(
+                error,
+                byte_source::Error::Write { .. } | byte_source::Error::NoDirectory { .. }
+            ),
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                Kind::StorageFull
+                    | Kind::FileTooLarge
+                    | Kind::QuotaExceeded
+                    | Kind::ReadOnlyFilesystem
+            ),
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(path: &Path, step: &'static str, source: io::Error) -> Self {
         Self::Io {
             name: path.display().to_string(),

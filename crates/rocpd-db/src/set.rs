@@ -38,6 +38,7 @@ pub struct RocpdSet {
     /// The files as SQLite may open them: the ones named, or copies for those packed or with a log.
     files: Vec<(String, PathBuf)>,
     warnings: Vec<String>,
+    notes: Vec<String>,
     issues: Arc<Issues>,
     /// Where copies are, until the set is dropped.
     scratch: Option<Scratch>,
@@ -58,6 +59,7 @@ impl RocpdSet {
             partitions: Vec::new(),
             files: Vec::new(),
             warnings: Vec::new(),
+            notes: Vec::new(),
             issues: Arc::new(Issues::default()),
             scratch: None,
         };
@@ -163,7 +165,7 @@ impl RocpdSet {
         if source.containers().is_empty() && wal.is_none() {
             return Ok(path.to_owned());
         }
-        let number = self.files.len() + self.warnings.len();
+        let number = self.files.len() + self.warnings.len() + self.notes.len();
         let failed = |source| Error::Io {
             name: name.to_owned(),
             step: "make a temporary copy",
@@ -195,7 +197,8 @@ impl RocpdSet {
             sidecar: wal.display().to_string(),
             remedy: "it could not be read: end the recording, or open the database once with sqlite3",
         })?;
-        self.warnings.push(format!(
+        // Nothing is missing: what the log holds is read.
+        self.notes.push(format!(
             "{name}: read together with {}, from a temporary copy",
             wal.display()
         ));
@@ -225,7 +228,13 @@ impl RocpdSet {
         sizes.flatten().map(|found| found.len()).sum()
     }
 
-    /// What was noticed while opening.
+    /// Returns what was noticed while opening that impairs nothing, such as a write-ahead log that is read, too.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns what was noticed while opening: data that is missing, unreadable or there twice.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -121,7 +121,7 @@ fn read_quietly(
 /// Reads a rocPD database, or all of a package together, and reports its issues.
 fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     let set = rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default())?;
-    for warning in set.warnings() {
+    for warning in set.notes().iter().chain(set.warnings()) {
         verbosity.note(format!("warning: {warning}"));
     }
     let trace = rocpd_db::load(&set, &rocpd_db::Filter::default())?;

@@ -183,7 +183,7 @@ const CONFINED: &[(&str, &[&str])] = &[
         &[
             "report",
             "rocpd-db",
-            "rocpd",
+            "rocpd-convert",
             "memtrace-labeller",
             "nsys-db",
         ],

@@ -688,7 +688,7 @@ fn other_names_show_themselves_alone() {
         };
         let help = ok(&call(&["--help"]));
         assert!(
-            help.contains(&format!("Usage: {name} [OPTIONS] --input <FILE>...\n")),
+            help.contains(&format!("Usage: {name} [OPTIONS] [FILE]...\n")),
             "{help}"
         );
         // The name implies the format.

@@ -1,5 +1,6 @@
 //! Tests of summaries and `info` on odd data, and of the selection of summaries.
 
+use rocpd_synth::Shape;
 use rusqlite::Connection;
 
 use crate::csv::csv;
@@ -432,4 +433,57 @@ fn pages_are_the_same_each_time_and_pipes_are_refused() {
             }
         }
     }
+}
+
+/// Databases need no option, and a recording that is still open and read with its log is complete.
+#[test]
+fn a_database_in_use_is_healthy_by_its_name_alone() {
+    let run = Run::new(&Shape::small());
+    let by_option = ok(&run.call(&["info", "--json"]));
+    let by_name = ok(&call(run.folder.path(), &["info", "in", "--json"]));
+    assert_eq!(by_name, by_option);
+    let summary = ["summary", "in", "-f", "csv", "-d", "out", "-o", "named"];
+    ok(&call(run.folder.path(), &summary));
+    assert!(run.path("out/named_kernels_summary.csv").is_file());
+
+    let path = &run.made[0].path;
+    let open = rusqlite::Connection::open(path).unwrap();
+    open.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))
+        .unwrap();
+    open.query_row("PRAGMA wal_autocheckpoint=0", [], |_| Ok(()))
+        .unwrap();
+    let suffix = run.made[0].truth.guid.replace('-', "_");
+    open.execute_batch(&format!("DELETE FROM \"rocpd_arg_{suffix}\" WHERE id = 1"))
+        .unwrap();
+    let name = path.to_str().unwrap();
+    let document: serde_json::Value =
+        serde_json::from_str(&ok(&call(run.folder.path(), &["info", name, "--json"]))).unwrap();
+    assert_eq!(document["healthy"], true, "{document}");
+    assert_eq!(document["notes"].as_array().unwrap().len(), 1, "{document}");
+    assert!(document["warnings"].as_array().unwrap().is_empty());
+    let text = ok(&call(run.folder.path(), &["info", name]));
+    assert!(text.contains("healthy: yes\n"), "{text}");
+    assert!(text.contains("note: "), "{text}");
+    drop(open);
+}
+
+/// A copy that does not fit leaves no part of it in the package.
+#[cfg(unix)]
+#[test]
+fn a_package_that_does_not_fit_has_no_cut_off_copy() {
+    let run = Run::new(&Shape::small());
+    // Files of this shell have at most 32 blocks of 512 bytes; the signal that tells so is ignored.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 32; exec {} package in -d pkg -c --copy",
+        env!("CARGO_BIN_EXE_rocpd")
+    );
+    let out = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(run.folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(5), "{out:?}");
+    let left = names_in(&run.path("pkg.rpdb"));
+    assert!(!left.iter().any(|name| name.ends_with(".db")), "{left:?}");
+    assert!(run.made[0].path.is_file());
 }

@@ -11,20 +11,22 @@
 //! A change that chance may have made is not called one, and its absence is only stated where nothing differs by as much as counts.
 
 mod pairs;
+mod threads;
 
 use std::fmt::Write as _;
 
-use blkio_companions::num::whole;
 use report::human;
 use serde_json::{Value, json};
 
-use super::others::Others;
+use super::others::{Beside, Others};
 use super::pace::{Manner, Pace};
+use super::processes::Processes;
 use crate::limit::{AtDepth, Load};
 use crate::loss::Loss;
 use blkio_parser::Stats;
 
 pub(super) use pairs::Pairs;
+use threads::{log_mean, threads};
 
 /// Change from which something is a cause.
 const CHANGED: f64 = 0.05;
@@ -45,6 +47,10 @@ const BESIDE: f64 = 0.15;
 
 /// Factor by which the longest latency differs where few requests stall.
 const STALL: f64 = 10.0;
+/// Factor by which requests must take longer beside another process.
+const SLOWER_BESIDE: f64 = 1.25;
+/// Factor from which a number of threads is above all that was seen.
+const UNSEEN: f64 = 2.0;
 /// Share of requests issued as another completes below which they come at a pace of their own.
 const OWN_PACE: f64 = 0.5;
 
@@ -123,6 +129,10 @@ pub(super) struct Pair {
     or_threads: Option<[f64; 2]>,
     /// Names of the processes that use the device in one run only.
     beside: Option<String>,
+    /// What the requests of another process do to the latency of others, on the side that has it.
+    pub(super) while_beside: Option<Beside>,
+    /// Those of both runs, where they change differently.
+    pub(super) processes: Option<Processes>,
 }
 
 fn time(ns: f64) -> String {
@@ -139,7 +149,7 @@ fn count(of: f64) -> String {
 }
 
 /// A factor from its logarithm, to three digits or more.
-fn factor(log: f64) -> String {
+pub(super) fn factor(log: f64) -> String {
     let value = log.exp();
     match value {
         value if value >= 100.0 => format!("{value:.0}x"),
@@ -147,68 +157,6 @@ fn factor(log: f64) -> String {
         value if value >= 0.1 => format!("{value:.2}x"),
         value => format!("{value:.3}x"),
     }
-}
-
-/// Mean that splits a difference into logarithms.
-fn log_mean(a: f64, b: f64) -> f64 {
-    let log = (b / a).ln();
-    if log.abs() < 1e-9 || !log.is_finite() {
-        return (a + b) / 2.0;
-    }
-    (b - a) / log
-}
-
-/// Returns numbers of threads of both sides that the depths of both allow: those that are known, else the same if there is one, else those
-/// that change pauses least. And others that would do, too.
-fn threads(a: &Pace, b: &Pace) -> ([f64; 2], Option<[f64; 2]>) {
-    let near = |known: f64, other: &Pace| {
-        let range = other.threads();
-        whole(known.round().max(1.0)).clamp(range.start, range.end - 1) as f64
-    };
-    match (a.known_threads(), b.known_threads()) {
-        (Some(x), Some(y)) => ([x, y], None),
-        (Some(x), None) => ([x, near(x, b)], None),
-        (None, Some(y)) => ([near(y, a), y], None),
-        (None, None) => by_depths(a, b),
-    }
-}
-
-/// The same by depths alone.
-fn by_depths(a: &Pace, b: &Pace) -> ([f64; 2], Option<[f64; 2]>) {
-    let (of_a, of_b) = (a.threads(), b.threads());
-    let least = of_a.start.max(of_b.start);
-    let least_change = || {
-        let pauses = |count: u64| -> u64 {
-            let of_b_ns = b.latency() + b.flush();
-            let wanted = (a.pause(count as f64) + of_b_ns) / b.interval().max(1e-9);
-            whole(wanted.round().max(1.0)).clamp(of_b.start, of_b.end - 1)
-        };
-        let change = |[x, y]: &[u64; 2]| (a.pause(*x as f64) - b.pause(*y as f64)).abs();
-        let all = of_a.clone().map(|count| [count, pauses(count)]);
-        all.min_by(|x, y| change(x).total_cmp(&change(y)))
-            .unwrap_or([of_a.start, of_b.start])
-    };
-    let are_alike = |[x, y]: [u64; 2], within: f64| {
-        let (x, y) = (a.pause(x as f64), b.pause(y as f64));
-        (x - y).abs() <= within * log_mean(x + a.latency(), y + b.latency())
-    };
-    let real = |[x, y]: [u64; 2]| [x as f64, y as f64];
-    // Threads that keep out of each other's way are more than the depths show. The same number with the same pauses explains both sides by
-    // latency or size alone; where depth or pauses changed, latency and the time per request do not change in the ratio of such a number.
-    let same = (least..=least * 2).find(|count| are_alike([*count; 2], SAME));
-    if let Some(count) = same {
-        return (real([count; 2]), None);
-    }
-    if least >= of_a.end.min(of_b.end) {
-        return (real(least_change()), None);
-    }
-    let other = least_change();
-    let [x, y] = real(other);
-    let is_vague = other[0] != other[1]
-        && are_alike(other, CHANGED)
-        && a.allows_threads(x)
-        && b.allows_threads(y);
-    (real([least; 2]), is_vague.then(|| real(other)))
 }
 
 /// Logarithm of the ratio of the latencies of requests that found no other in flight, of equal size and direction, with its standard error;
@@ -338,7 +286,16 @@ impl Pair {
             follows,
             or_threads,
             beside,
+            while_beside: None,
+            processes: None,
         }
+    }
+
+    /// Names the cause that changes most, in brackets; empty where none is established.
+    pub(super) fn leading_cause(&self) -> String {
+        self.causes().first().map_or(String::new(), |term| {
+            format!(" ({}: {})", self.name(term.cause), self.detail(term.cause))
+        })
     }
 
     /// Names the part.
@@ -386,7 +343,7 @@ impl Pair {
     }
 
     /// Logarithm of the ratio of the times per byte.
-    fn log(&self) -> f64 {
+    pub(super) fn log(&self) -> f64 {
         let [a, b] = self.both(Pace::per_byte);
         (b / a).ln()
     }
@@ -448,6 +405,12 @@ impl Pair {
             };
             found.extend(largest.filter(is_all));
         }
+        // What stalled, and what another process did, is in the trace, whether it comes again or not.
+        if found.is_empty() && self.is_stall() {
+            found.extend(self.terms.iter().find(|of| of.cause == Cause::Device));
+        } else if found.is_empty() && self.is_beside() {
+            found.extend(self.terms.iter().find(|of| of.cause == Cause::OtherProcess));
+        }
         let largest = found.first().map_or(0.0, |of| of.log.abs());
         found.retain(|of| of.log.abs() >= BESIDE * largest);
         found
@@ -456,9 +419,24 @@ impl Pair {
     /// Name of a cause in reports. Where threads and pauses look the same, it is either.
     fn name(&self, cause: Cause) -> &'static str {
         match (cause, self.or_threads) {
+            (Cause::ThinkTime, Some(other)) if self.is_at_own_pace(other) => {
+                "think time or arrivals"
+            }
             (Cause::ThinkTime, Some(_)) => "think time or queue depth",
             _ => cause.name(),
         }
+    }
+
+    /// Returns `true` if requests come at a pace of their own on both sides, so that numbers of threads that were never seen explain them as
+    /// well as any other.
+    fn is_at_own_pace(&self, threads: [f64; 2]) -> bool {
+        let most = |of: &Pace| UNSEEN * of.least_threads() as f64;
+        self.sides.iter().all(Pace::is_at_own_pace)
+            && self
+                .sides
+                .iter()
+                .zip(threads)
+                .any(|(of, count)| count >= most(of))
     }
 
     /// What changed, in numbers.
@@ -479,6 +457,15 @@ impl Pair {
                         time(b)
                     );
                 };
+                if self.is_at_own_pace(other) {
+                    let [c, d] = self.both(|of| of.following() * 100.0);
+                    let [e, f] = self.both(Pace::interval);
+                    return format!(
+                        "a request every {} to {} on average, of which {c:.0} % to {d:.0} % come as another completes: the application pauses longer or has fewer requests at a time, or they arrive at a pace of their own",
+                        time(e),
+                        time(f)
+                    );
+                }
                 let [c, d] = pause(other);
                 format!(
                     "either the mean pause between completion and next issue {} to {} at {} requests at a time, or {} to {} requests at a time with a pause of {} to {}: with pauses this long they look the same",
@@ -526,15 +513,27 @@ impl Pair {
                 format!("{a:.1} % to {b:.1} % of the requests are writes")
             }
             Cause::OtherProcess => format!(
-                "{}, beside {}",
+                "{}, beside {}{}",
                 self.latencies(),
-                self.beside.as_deref().unwrap_or("another process")
+                self.beside.as_deref().unwrap_or("another process"),
+                self.while_beside.map_or(String::new(), |of| format!(
+                    " (a request takes {} while it has some in flight, {} otherwise)",
+                    time(of.during_ns),
+                    time(of.otherwise_ns)
+                ))
             ),
             Cause::Device => format!(
                 "{}, which nothing that the application does explains: the device or its state differs{}",
                 self.latencies(),
                 match self.stalls() {
-                    Some(text) => format!(", by {text}"),
+                    Some(text) => format!(
+                        ", by {text}{}",
+                        match self.is_changed() {
+                            true => "",
+                            false =>
+                                ". It may be a single event: record longer to see whether it comes again",
+                        }
+                    ),
                     None => String::new(),
                 }
             ),
@@ -562,6 +561,26 @@ impl Pair {
                 time(b)
             )
         })
+    }
+
+    /// Returns `true` if a cause explains the whole change of the time per byte.
+    fn is_all(&self, cause: Cause) -> bool {
+        let term = self.terms.iter().find(|of| of.cause == cause);
+        let (log, whole) = (term.map_or(0.0, |of| of.log), self.log());
+        log * whole > 0.0
+            && (whole - log).abs() <= REST * whole.abs()
+            && whole.abs() >= CHANGED.ln_1p()
+    }
+
+    /// Returns `true` if few requests that stall are what changes the time per byte.
+    fn is_stall(&self) -> bool {
+        self.stalls().is_some() && self.is_all(Cause::Device)
+    }
+
+    /// Returns `true` if requests take longer while those of another process are in flight, and that is what changes the time per byte.
+    fn is_beside(&self) -> bool {
+        let is_slower = |of: Beside| of.during_ns >= SLOWER_BESIDE * of.otherwise_ns;
+        self.while_beside.is_some_and(is_slower) && self.is_all(Cause::OtherProcess)
     }
 
     /// Typical and long latencies of both sides.
@@ -681,7 +700,8 @@ impl Pair {
                 Self::effect(term.log)
             );
         }
-        if !causes.is_empty() && !self.is_without_effect() && !self.is_changed() {
+        let is_seen = self.is_stall() || self.is_beside();
+        if !causes.is_empty() && !self.is_without_effect() && !self.is_changed() && !is_seen {
             text.push_str(match self.log().abs() < CHANGED.ln_1p() {
                 true => "These make up for each other. ",
                 false => "What they come to together is not established. ",
@@ -697,7 +717,8 @@ impl Pair {
                 Self::effect(self.follows)
             );
         }
-        text + &whole + "."
+        let processes = self.processes.as_ref();
+        text + &whole + "." + &processes.map_or(String::new(), Processes::text)
     }
 
     pub(super) fn to_value(&self) -> Value {
@@ -742,6 +763,7 @@ impl Pair {
             "latency_at_own_pace_change_pct": self.latency_at_own_pace().map(|log| log.exp_m1() * 100.0),
             "a": side(0),
             "b": side(1),
+            "processes": self.processes.as_ref().map(Processes::to_value),
             "change_pct": self.log().exp_m1() * 100.0,
             "is_changed": self.is_changed(),
             "weight_ns": self.weight_ns(),

@@ -4,6 +4,7 @@ mod cause;
 mod others;
 mod pace;
 mod parts;
+mod processes;
 mod rows;
 
 use std::collections::BTreeMap;

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 /// Share of the bytes or requests from which a process is looked at.
 const NOTABLE: f64 = 0.05;
+/// Fewest requests of either kind that are compared.
+const LEAST_BESIDE: f64 = 8.0;
 /// Factor by which a process must do more, in relation to the application, to be another than before.
 const MORE: f64 = 2.0;
 
@@ -38,7 +40,7 @@ impl Use {
 }
 
 /// Threads of the kernel do the work of any process.
-fn is_of_kernel(name: &str) -> bool {
+pub(super) fn is_of_kernel(name: &str) -> bool {
     let kernel = [
         "kworker",
         "jbd2",
@@ -52,7 +54,7 @@ fn is_of_kernel(name: &str) -> bool {
 }
 
 /// The name without characters that a terminal takes for commands.
-fn shown(name: &str) -> String {
+pub(super) fn shown(name: &str) -> String {
     name.chars()
         .map(|of| {
             if of.is_control() {
@@ -64,7 +66,7 @@ fn shown(name: &str) -> String {
         .collect()
 }
 
-fn name_of(stats: &Stats, number: u32) -> String {
+pub(super) fn name_of(stats: &Stats, number: u32) -> String {
     String::from_utf8_lossy(stats.outcome.symbols.comm_of(number)).into_owned()
 }
 
@@ -228,6 +230,48 @@ impl Others {
             others.map(|of| json!({"process": of.name, "a": side(of, 0), "b": side(of, 1)}));
         json!({"main": self.main, "others": others.collect::<Vec<_>>()})
     }
+}
+
+/// Mean latencies of an application's requests: of those issued while another process has some in flight, and of the others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beside {
+    pub(super) during_ns: f64,
+    pub(super) otherwise_ns: f64,
+}
+
+/// Compares the requests of an application in some stretches by whether those of `foreign` are in flight as they are issued; `None` where
+/// either kind is too rare.
+pub(super) fn beside(
+    stats: &Stats,
+    stretches: &[std::ops::Range<u64>],
+    foreign: &FxHashSet<u32>,
+) -> Option<Beside> {
+    if foreign.is_empty() {
+        return None;
+    }
+    let samples = &stats.newest.as_ref()?.detail.as_ref()?.samples;
+    let mut sums = [(0.0_f64, 0.0_f64); 2];
+    for stretch in stretches {
+        for block in samples.within(stretch.start, stretch.end) {
+            let mut busy_until = 0;
+            for sample in block {
+                if foreign.contains(&sample.comm) {
+                    busy_until = sample.end_ns().max(busy_until);
+                } else if sample.is_data()
+                    && let Some((count, sum)) =
+                        sums.get_mut(usize::from(busy_until > sample.issue_ns))
+                {
+                    *count += 1.0;
+                    *sum += sample.latency_ns as f64;
+                }
+            }
+        }
+    }
+    let [(otherwise, sum_otherwise), (during, sum_during)] = sums;
+    (otherwise.min(during) >= LEAST_BESIDE).then(|| Beside {
+        during_ns: sum_during / during,
+        otherwise_ns: sum_otherwise / otherwise,
+    })
 }
 
 /// Returns the numbers of their names in a run.

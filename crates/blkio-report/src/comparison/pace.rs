@@ -35,8 +35,13 @@ const NO_PAUSE: f64 = 0.15;
 const MOST_ISSUES: f64 = 0.9;
 /// Standard errors by which a spread differs from that of a number of threads.
 const SURE: f64 = 3.0;
+/// Share of requests issued as another completes, beyond those that are so by chance, below which they come at a pace of their own.
+const OWN_PACE: f64 = 0.5;
 /// Flushes for each request below which none are told.
 const FEW_FLUSHES: f64 = 0.01;
+/// Fewest batches of each half of a run of two parts, and the share of the squares between batches that two means must not leave.
+const LEAST_OF_HALF: usize = 4;
+const LEFT_OF_HALVES: f64 = 0.2;
 /// Share of requests deeper than any was from which a number of threads is excluded.
 const EXCLUDED: f64 = 2.0 * STRAY;
 
@@ -69,6 +74,15 @@ struct Batch {
 }
 
 impl Batch {
+    /// Goes on with the next.
+    fn join(&mut self, next: &Self) {
+        self.requests += next.requests;
+        self.bytes += next.bytes;
+        self.latency_ns += next.latency_ns;
+        self.flush_ns += next.flush_ns;
+        self.time_ns += next.time_ns;
+    }
+
     fn add(&mut self, sample: &Sample) {
         if !sample.is_data() {
             self.flush_ns += sample.latency_ns as f64;
@@ -277,6 +291,14 @@ impl Pace {
         self.loads.iter().map(share).sum::<f64>() / requests.max(1.0)
     }
 
+    /// Returns `true` if requests come neither in rounds nor as others complete, beyond chance: they have a pace of their own, or long pauses.
+    pub(super) fn is_at_own_pace(&self) -> bool {
+        let requests: f64 = self.loads.iter().map(|of| of.requests as f64).sum();
+        let share = |of: &Load| of.following_beyond_chance() * of.requests as f64;
+        let following = self.loads.iter().map(share).sum::<f64>() / requests.max(1.0);
+        self.manner == Manner::Other && following < OWN_PACE
+    }
+
     /// Requests at a time, where [`Manner`] shows them.
     pub(super) fn known_threads(&self) -> Option<f64> {
         match self.manner {
@@ -313,9 +335,13 @@ impl Pace {
                 way.latency_ns += sample.latency_ns as f64;
             }
         }
-        if batch.requests * 2.0 >= size as f64 {
-            batch.time_ns = (busy_until - begin_ns).saturating_sub(paused_ns) as f64;
-            self.batches.push(batch);
+        batch.time_ns = (busy_until - begin_ns).saturating_sub(paused_ns) as f64;
+        let is_whole = batch.requests * 2.0 >= size as f64;
+        match self.batches.last_mut() {
+            // Few requests may have taken long: they count where they come.
+            Some(last) if !is_whole => last.join(&batch),
+            _ if batch.requests > 0.0 => self.batches.push(batch),
+            _ => {}
         }
     }
 
@@ -465,10 +491,18 @@ impl Pace {
         if count < 2.0 {
             return f64::INFINITY;
         }
-        let values = || self.batches.iter().map(&value);
-        let mean = values().sum::<f64>() / count;
-        let squares = values().map(|of| (of - mean).powi(2)).sum::<f64>();
-        squares / (count - 1.0) / count
+        let values: Vec<f64> = self.batches.iter().map(&value).collect();
+        let squares = squares(&values);
+        // Where another process or phase ends halfway, its end is no noise.
+        let halves = LEAST_OF_HALF..(values.len() + 1).saturating_sub(LEAST_OF_HALF);
+        let left = halves.filter_map(|at| {
+            let (before, after) = values.split_at_checked(at)?;
+            Some(self::squares(before) + self::squares(after))
+        });
+        match left.min_by(f64::total_cmp) {
+            Some(left) if left <= LEFT_OF_HALVES * squares => left / (count - 2.0) / count,
+            _ => squares / (count - 1.0) / count,
+        }
     }
 
     pub(super) fn error_of_latency(&self) -> f64 {
@@ -495,7 +529,7 @@ impl Pace {
     }
 
     /// Number of threads that was seen, but for strays.
-    fn least_threads(&self) -> u64 {
+    pub(super) fn least_threads(&self) -> u64 {
         let all: u64 = self.depths.values().sum();
         let most = whole(all as f64 * STRAY);
         let mut deeper = 0;
@@ -526,6 +560,12 @@ impl Pace {
         let more = (least + 1..=least * 8 + 64).find(|threads| is_excluded(*threads));
         least..more.unwrap_or(least * 8 + 65)
     }
+}
+
+/// Sum of the squares of the distances from the mean.
+fn squares(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / (values.len() as f64).max(1.0);
+    values.iter().map(|of| (of - mean).powi(2)).sum()
 }
 
 /// Probability that at least so many of some threads are in flight that are with this probability each.

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use blkio_parser::Stats;
+use blkio_parser::analyse::samples::Sample;
 use report::human;
 use rustc_hash::FxHashSet;
 use serde_json::Value;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use super::cause::{Pair, Pairs};
 use super::others::{self, Others};
 use super::pace::Pace;
+use super::processes::Processes;
 
 /// Requests below which a phase is no part.
 const LEAST: f64 = 50.0;
@@ -350,10 +352,23 @@ fn pair_device(
             _ => format!("{} (number {})", a.label, number + 1),
         };
         let bytes = [a.bytes(), b.bytes()];
+        let foreign = sides
+            .each_ref()
+            .map(|side| move |sample: &Sample| !side.foreign.contains(&sample.comm));
+        let processes = Processes::of(
+            stats,
+            [&a.stretches, &b.stretches],
+            [&foreign[0], &foreign[1]],
+        );
         let beside = others.map(Others::names);
-        found
-            .pairs
-            .push(Pair::new(&label, device, [a.pace, b.pace], bytes, beside));
+        let while_beside = [(0, &a), (1, &b)].into_iter().find_map(|(at, part)| {
+            let (stats, side): (&&Stats, &Side<'_>) = (stats.get(at)?, sides.get(at)?);
+            others::beside(stats, &part.stretches, &side.foreign)
+        });
+        let mut pair = Pair::new(&label, device, [a.pace, b.pace], bytes, beside);
+        pair.processes = processes;
+        pair.while_beside = while_beside;
+        found.pairs.push(pair);
     }
     for (side, parts) in rest.into_iter().enumerate() {
         let alone = parts.into_iter().map(|part| {

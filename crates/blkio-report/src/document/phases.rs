@@ -208,8 +208,10 @@ fn exact(stats: &Stats, phases: &[phases::Phase]) -> Vec<Range<u64>> {
         .iter()
         .map(|p| edges(stats, &(p.start_ns..p.end_ns)))
         .collect();
+    // Requests beside which others make a phase idle are under way at times of their own, too.
     let at_work = |at: usize| {
-        let is_idle = phases.get(at)?.label == phases::Label::Idle;
+        let phase = phases.get(at)?;
+        let is_idle = phase.label == phases::Label::Idle && !is_enough(phase);
         edges.get(at)?.clone().filter(|_| !is_idle)
     };
     let of = |(at, phase): (usize, &phases::Phase)| {
@@ -224,14 +226,26 @@ fn exact(stats: &Stats, phases: &[phases::Phase]) -> Vec<Range<u64>> {
     phases.iter().enumerate().map(of).collect()
 }
 
-/// Returns the phases without those in which nothing was issued while requests were in flight all the time: the device is at work, and
-/// the phase before goes on until they complete. If the next one is of its kind, both are one.
-fn without_gaps_in_flight(stats: &Stats, phases: Vec<phases::Phase>) -> Vec<phases::Phase> {
+/// Returns `true` if a phase has enough requests to be judged.
+fn is_enough(phase: &phases::Phase) -> bool {
+    phase.read.ios + phase.write.ios >= crate::limit::LEAST
+}
+
+/// Returns the phases without those in which nothing was issued while requests were in flight all the time, but for less than a bin: the device
+/// is at work, and the phase before goes on until they complete. If the next one is of its kind, both are one.
+fn without_gaps_in_flight(
+    stats: &Stats,
+    phases: Vec<phases::Phase>,
+    bin_ns: u64,
+) -> Vec<phases::Phase> {
     let spans = exact(stats, &phases);
     let mut kept: Vec<phases::Phase> = Vec::with_capacity(phases.len());
     let mut is_open = false;
     for (phase, span) in phases.into_iter().zip(spans) {
-        let is_gap = phase.label == phases::Label::Idle && span.is_empty();
+        let is_silent = phase.read.ios + phase.write.ios == 0;
+        let length_ns = span.end.saturating_sub(span.start);
+        let is_gap = phase.label == phases::Label::Idle
+            && (length_ns == 0 || is_silent && length_ns < bin_ns);
         match kept.last_mut() {
             Some(last) if is_gap || is_open && last.label == phase.label => last.join(&phase),
             _ => kept.push(phase),
@@ -245,7 +259,7 @@ fn without_gaps_in_flight(stats: &Stats, phases: Vec<phases::Phase>) -> Vec<phas
 pub(super) fn detected(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardstick>) -> Value {
     let mut found = phases::of(&stats.traffic, gpu);
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
-    found.phases = without_gaps_in_flight(stats, std::mem::take(&mut found.phases));
+    found.phases = without_gaps_in_flight(stats, std::mem::take(&mut found.phases), found.bin_ns);
     let stretches: Vec<Range<u64>> = found.phases.iter().map(|p| p.start_ns..p.end_ns).collect();
     let mut latencies = latencies(stats, &stretches).into_iter();
     let exact = exact(stats, &found.phases);

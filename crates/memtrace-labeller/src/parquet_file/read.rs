@@ -379,6 +379,7 @@ fn fill(
     let period = number("period")?;
     let cpu = number("cpu_id")?;
     let thread = number("thread_id")?;
+    let process = number("process_id")?;
     let token = number("token_index")?;
     let context = number("context_tokens")?;
     let get = |array: &UInt64Array, at: usize| array.is_valid(at).then(|| array.value(at));
@@ -412,6 +413,7 @@ fn fill(
         row.period = get(&period, at).unwrap_or(0);
         row.cpu_id = get(&cpu, at).and_then(|value| u16::try_from(value).ok());
         row.thread_id = small(&thread, at);
+        row.process_id = small(&process, at);
         row.token_index = small(&token, at);
         row.context_tokens = small(&context, at);
         rows.push(row);

@@ -107,7 +107,7 @@ fn trace_schema(hardware: bool, wide: bool) -> SchemaRef {
             }
             "region_id" if wide => (DataType::UInt64, true),
             "region_id" | "access_latency_ns" | "thread_id" | "token_index" | "context_tokens"
-            | "latency_cycles" | "size_bytes" => (DataType::UInt32, true),
+            | "latency_cycles" | "size_bytes" | "process_id" => (DataType::UInt32, true),
             "numa_node" | "remote" | "hops" => (DataType::UInt8, true),
             "cpu_id" => (DataType::UInt16, true),
             "run_id" | "op_type" => (DataType::Utf8, false),
@@ -345,6 +345,7 @@ fn columns(rows: &[Access], names: &Names, schema: &ArrowSchema) -> Result<Vec<A
             some8(|row| row.hops),
             some32(|row| Some(row.size_bytes).filter(|size| *size > 0)),
             numbers(rows, |row| row.period),
+            some32(|row| row.process_id),
         ]);
     }
     Ok(all)

@@ -98,6 +98,7 @@ pub(crate) fn to_access(sample: &PerfSample<'_>, names: &mut Names) -> Access {
     };
     row.dso = names.intern_bytes(sample.dso);
     row.thread_id = sample.thread_id;
+    row.process_id = sample.process_id;
     row.cpu_id = sample.cpu_id;
     row.access_latency_ns = sample.weight;
     row.cache_level = sample.cache_level;

@@ -127,9 +127,13 @@ fn process(head: &[u8], has_thread: bool, has_cpu: bool, sample: &mut PerfSample
     }
     if has_thread {
         let (_, last) = span_end(head, |byte| !is_blank(byte));
-        let tid =
-            memrchr(b'/', last).map_or(last, |slash| last.get(slash + 1..).unwrap_or_default());
-        sample.thread_id = decimal(tid).and_then(|tid| u32::try_from(tid).ok());
+        let (pid, tid) = match memrchr(b'/', last) {
+            Some(slash) => last.split_at(slash),
+            None => (&b""[..], last),
+        };
+        let number = |text: &[u8]| decimal(text).and_then(|of| u32::try_from(of).ok());
+        sample.thread_id = number(tid.strip_prefix(b"/").unwrap_or(tid));
+        sample.process_id = number(pid);
     }
 }
 

@@ -26,6 +26,8 @@ pub struct PerfSample<'a> {
     pub instruction: Option<u64>,
     /// The number printed for the thread (or process).
     pub thread_id: Option<u32>,
+    /// The process, where it is printed beside the thread.
+    pub process_id: Option<u32>,
     /// CPU.
     pub cpu_id: Option<u16>,
     /// Weight: latency in core cycles on Intel.
@@ -52,6 +54,7 @@ impl PerfSample<'_> {
         dso: b"",
         instruction: None,
         thread_id: None,
+        process_id: None,
         cpu_id: None,
         weight: None,
         cache_level: Name::NULL,

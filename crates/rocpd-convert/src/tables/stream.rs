@@ -2,27 +2,24 @@
 
 use std::io::Write as _;
 
-use cli::Output;
 use rocpd_db::SqlValue;
 
-use super::{RowTaker, real, text};
+use super::{RowTaker, real, stored};
+use crate::Result;
+use crate::file::OutputFile;
 
 /// Bytes buffered before a write.
 const CHUNK: usize = 64 << 10;
 
 /// Comma- or tab-separated values.
 struct Separated {
-    out: Output,
+    out: OutputFile,
     separator: u8,
     columns: usize,
     bytes: Vec<u8>,
 }
 
-pub(super) fn separated(
-    separator: u8,
-    columns: &[String],
-    out: Output,
-) -> anyhow::Result<Box<dyn RowTaker>> {
+pub(super) fn separated(separator: u8, columns: &[String], out: OutputFile) -> Box<dyn RowTaker> {
     let mut sink = Separated {
         out,
         separator,
@@ -36,7 +33,7 @@ pub(super) fn separated(
         field(&mut sink.bytes, separator, column.as_bytes());
     }
     sink.bytes.push(b'\n');
-    Ok(Box::new(sink))
+    Box::new(sink)
 }
 
 /// Writes a text, in quotes if it needs them.
@@ -57,7 +54,7 @@ fn field(out: &mut Vec<u8>, separator: u8, text: &[u8]) {
 }
 
 impl RowTaker for Separated {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
+    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> Result<()> {
         let start = self.bytes.len();
         for column in 0..self.columns {
             if column > 0 {
@@ -70,7 +67,7 @@ impl RowTaker for Separated {
                 SqlValue::Text(text) => field(&mut self.bytes, self.separator, text.as_bytes()),
                 blob @ SqlValue::Blob(_) => {
                     self.bytes
-                        .extend_from_slice(text(blob).unwrap_or_default().as_bytes());
+                        .extend_from_slice(stored(blob).unwrap_or_default().as_bytes());
                 }
             }
         }
@@ -86,7 +83,7 @@ impl RowTaker for Separated {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         self.out.write_all(&self.bytes)?;
         self.out.finish()
     }
@@ -98,7 +95,7 @@ fn integer(out: &mut Vec<u8>, value: i64) {
 
 /// An array of objects, or one object per line.
 struct Json {
-    out: Output,
+    out: OutputFile,
     lines: bool,
     compat: bool,
     keys: Vec<Vec<u8>>,
@@ -108,14 +105,14 @@ struct Json {
 
 pub(super) fn json(
     lines: bool,
-    columns: Vec<String>,
+    columns: &[String],
     compat: bool,
-    out: Output,
-) -> anyhow::Result<Box<dyn RowTaker>> {
+    out: OutputFile,
+) -> Result<Box<dyn RowTaker>> {
     let keys = columns
         .iter()
         .map(serde_json::to_vec)
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<_, serde_json::Error>>()?;
     let mut bytes = Vec::with_capacity(CHUNK + CHUNK / 4);
     if !lines {
         bytes.push(b'[');
@@ -131,7 +128,7 @@ pub(super) fn json(
 }
 
 impl Json {
-    fn value(&mut self, value: SqlValue<'_>) -> anyhow::Result<()> {
+    fn value(&mut self, value: SqlValue<'_>) -> Result<()> {
         let bytes = &mut self.bytes;
         match value {
             SqlValue::Null => bytes.extend_from_slice(b"null"),
@@ -154,7 +151,7 @@ impl Json {
                 bytes.extend_from_slice(quoted.as_bytes());
             }
             blob @ SqlValue::Blob(_) => {
-                let hex = text(blob).unwrap_or_default();
+                let hex = stored(blob).unwrap_or_default();
                 bytes.extend_from_slice(format!("\"{hex}\"").as_bytes());
             }
         }
@@ -163,7 +160,7 @@ impl Json {
 }
 
 impl RowTaker for Json {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
+    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> Result<()> {
         if !self.lines {
             self.bytes
                 .extend_from_slice(if self.rows > 0 { b",\n  {" } else { b"\n  {" });
@@ -191,7 +188,7 @@ impl RowTaker for Json {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         if !self.lines {
             self.bytes.extend_from_slice(b"\n]\n");
         }

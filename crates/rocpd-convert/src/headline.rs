@@ -1,14 +1,18 @@
-//! One-sentence answer of `rocpd summary --extended`: how busy the GPUs were, and with what.
+//! The answer of a summary in one sentence: how busy the GPUs were, and with what.
 
 use rocpd_db::{Filter, RocpdSet, Summary, SummaryRow, SummaryView};
 
-use crate::console;
+use crate::Result;
 
 /// The interval to which shares refer, the same for all agents.
 const SPAN: &str = "from the first to the last activity of any agent";
 
-/// Prints the sentence.
-pub(crate) fn print(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> anyhow::Result<()> {
+/// Returns the sentence, with its line end.
+///
+/// # Errors
+///
+/// A database that cannot be read.
+pub fn headline(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> Result<String> {
     let busy = rocpd_db::busy(set, filter)?;
     let mut gpus: Vec<_> = busy
         .iter()
@@ -72,7 +76,7 @@ pub(crate) fn print(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> a
     } else if !gpus.is_empty() {
         text += ".\n";
     }
-    console::print(&text)
+    Ok(text)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share is a ratio of reals")]

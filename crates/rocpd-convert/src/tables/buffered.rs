@@ -2,12 +2,11 @@
 
 use std::io::Write as _;
 
-use cli::Output;
 use rocpd_db::SqlValue;
 
-use super::{Look, RowTaker, pdf, text};
-use crate::args::QueryFormat;
-use crate::{console, names};
+use super::{Format, Look, RowTaker, pdf, stored};
+use crate::Result;
+use crate::file::OutputFile;
 
 /// An owned value.
 #[derive(Debug, Clone)]
@@ -24,7 +23,7 @@ impl From<SqlValue<'_>> for Owned {
             SqlValue::Null => Self::Null,
             SqlValue::Int(value) => Self::Int(value),
             SqlValue::Real(value) => Self::Real(value),
-            value => Self::Text(text(value).unwrap_or_default()),
+            value => Self::Text(stored(value).unwrap_or_default()),
         }
     }
 }
@@ -159,31 +158,33 @@ impl Held {
     }
 }
 
-/// Aligned text on standard output.
-pub(super) struct Console {
+/// Aligned text.
+pub(super) struct Console<W> {
     held: Held,
     look: Look,
+    out: W,
 }
 
-impl Console {
-    pub(super) fn new(columns: Vec<String>, look: Look) -> Self {
+impl<W: std::io::Write> Console<W> {
+    pub(super) fn new(columns: Vec<String>, look: Look, out: W) -> Self {
         Self {
             held: Held {
                 columns,
                 rows: Vec::new(),
             },
             look,
+            out,
         }
     }
 }
 
-impl RowTaker for Console {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
+impl<W: std::io::Write> RowTaker for Console<W> {
+    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> Result<()> {
         self.held.push(value);
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         let mut out = String::new();
         if let Some(heading) = &self.look.heading {
             out += &format!("\n{heading}:\n");
@@ -192,20 +193,21 @@ impl RowTaker for Console {
             out += &line;
             out.push('\n');
         }
-        console::print(&out)
+        self.out.write_all(out.as_bytes())?;
+        Ok(self.out.flush()?)
     }
 }
 
 /// Markdown, HTML and PDF.
 pub(super) struct Page {
     held: Held,
-    format: QueryFormat,
+    format: Format,
     look: Look,
-    out: Output,
+    out: OutputFile,
 }
 
 impl Page {
-    pub(super) fn new(format: QueryFormat, columns: Vec<String>, look: Look, out: Output) -> Self {
+    pub(super) fn new(format: Format, columns: Vec<String>, look: Look, out: OutputFile) -> Self {
         Self {
             held: Held {
                 columns,
@@ -219,16 +221,16 @@ impl Page {
 }
 
 impl RowTaker for Page {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
+    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> Result<()> {
         self.held.push(value);
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         let held = &self.held;
         let bytes = match self.format {
-            QueryFormat::Md => markdown(held).into_bytes(),
-            QueryFormat::Pdf => pdf::pages(&held.lines(false)),
+            Format::Md => markdown(held).into_bytes(),
+            Format::Pdf => pdf::pages(&held.lines(false)),
             format => {
                 let table = html(held);
                 match (&self.look.template, format) {
@@ -236,7 +238,7 @@ impl RowTaker for Page {
                         .replace("{{TABLE}}", &table)
                         .replace("{{ table }}", &table)
                         .into_bytes(),
-                    (None, QueryFormat::Dashboard) => dashboard(&table, &self.look).into_bytes(),
+                    (None, Format::Dashboard) => dashboard(&table, &self.look).into_bytes(),
                     (None, _) => table.into_bytes(),
                 }
             }
@@ -297,16 +299,16 @@ fn html(held: &Held) -> String {
 /// give equal pages.
 fn dashboard(table: &str, look: &Look) -> String {
     let (title, time) = match look.compat {
-        true => ("SQLite Query Dashboard".to_owned(), names::now().1),
+        true => (
+            "SQLite Query Dashboard".to_owned(),
+            look.generated.as_deref(),
+        ),
         false => {
             let heading = look.heading.as_deref().unwrap_or("rocPD query");
-            (escaped(heading), String::new())
+            (escaped(heading), None)
         }
     };
-    let time = match time.as_str() {
-        "" => String::new(),
-        time => format!("<p>Generated: {time}</p>\n"),
-    };
+    let time = time.map_or(String::new(), |time| format!("<p>Generated: {time}</p>\n"));
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
          <style>body{{font-family:sans-serif;margin:2em}}table{{border-collapse:collapse}}td,th{{padding:.3em .6em}}\

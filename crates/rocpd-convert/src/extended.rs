@@ -1,46 +1,31 @@
-//! Additional output of `rocpd summary --extended`.
+//! Tables beside a summary: busy times, launch latencies, imbalance of processes, exclusive times, live memory, outliers.
 
 use std::collections::BTreeMap;
 
-use rocpd_convert::Destination;
 use rocpd_db::{Filter, KernelNames, Process, RocpdSet, SqlValue, Summary};
 
-use crate::args::{QueryFormat, SummaryArgs};
-use crate::names::converted;
-use crate::tables::{self, Look};
 use crate::wide::Wide;
 
-pub(crate) fn write(
+/// Receives a table: its name, columns and rows.
+pub type Put<'p, E> = dyn Fn(&str, &[&str], Vec<Vec<SqlValue<'_>>>) -> Result<(), E> + 'p;
+
+/// Passes each table that is not empty to `put`, in order. Cost: some passes over the records.
+///
+/// # Errors
+///
+/// A database that cannot be read, and those of `put`.
+pub fn each<E: From<rocpd_db::Error>>(
     set: &RocpdSet,
     filter: &Filter,
     summary: &Summary<'_>,
-    args: &SummaryArgs,
-    names: &Destination,
-) -> anyhow::Result<()> {
-    let put = |file: &str, columns: &[&str], rows: Vec<Vec<SqlValue<'_>>>| -> anyhow::Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let path = match args.format {
-            QueryFormat::Console => std::path::PathBuf::new(),
-            format => converted(names.file(&format!(
-                "{file}.{}",
-                tables::extension(format, args.shared.compat)
-            )))?,
-        };
-        let look = Look {
-            heading: Some(file.to_ascii_uppercase()),
-            ..Look::default()
-        };
-        let columns: Vec<String> = columns.iter().map(|&column| column.to_owned()).collect();
-        let mut sink = tables::open(args.format, &columns, &path, &look)?;
-        for row in rows {
-            sink.row(&|column| row.get(column).copied().unwrap_or(SqlValue::Null))?;
-        }
-        sink.finish()
+    kernel_names: KernelNames,
+    put: &Put<'_, E>,
+) -> Result<(), E> {
+    let put = |file: &str, columns: &[&str], rows: Vec<Vec<SqlValue<'_>>>| match rows.is_empty() {
+        true => Ok(()),
+        false => put(file, columns, rows),
     };
     let int = |value: u64| SqlValue::Int(i64::try_from(value).unwrap_or(i64::MAX));
-    let kernel_names = KernelNames::from(&args.names);
 
     let busy = rocpd_db::busy(set, filter)?;
     let rows = busy
@@ -210,11 +195,8 @@ pub(crate) fn write(
     anomalies(set, filter, kernel_names, &put)
 }
 
-/// Writes a table: its name, columns and rows.
-type Put<'p> = dyn Fn(&str, &[&str], Vec<Vec<SqlValue<'_>>>) -> anyhow::Result<()> + 'p;
-
 /// Writes kernels by process: the time of each on each process, and the imbalance.
-fn pivot(summary: &Summary<'_>, put: &Put<'_>) -> anyhow::Result<()> {
+fn pivot<E>(summary: &Summary<'_>, put: &Put<'_, E>) -> Result<(), E> {
     let Some(view) = summary.views.iter().find(|view| view.view == "kernels") else {
         return Ok(());
     };
@@ -275,12 +257,12 @@ fn uneven(most: i128, sum: i128, count: usize) -> f64 {
 }
 
 /// Writes outliers among similar dispatches, and level changes of steps.
-fn anomalies(
+fn anomalies<E: From<rocpd_db::Error>>(
     set: &RocpdSet,
     filter: &Filter,
     kernel_names: KernelNames,
-    put: &Put<'_>,
-) -> anyhow::Result<()> {
+    put: &Put<'_, E>,
+) -> Result<(), E> {
     let outliers = rocpd_db::outliers(set, filter, kernel_names)?;
     let changes = rocpd_db::change_points(set, filter)?;
     let outlier_texts: Vec<String> = outliers

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
-use cli::Output;
 use report::{Cell, Column, Kind, ParquetWriter, RowSink as _, SchemaVersion};
 use rocpd_db::SqlValue;
 
 use super::RowTaker;
 use super::buffered::Owned;
-use crate::shared_buffer::SharedBuffer;
+use super::shared_buffer::SharedBuffer;
+use crate::file::OutputFile;
+use crate::{Error, Result};
 
 /// Rows of a batch; the kinds of columns follow from the first one.
 const BATCH_ROWS: usize = 50_000;
@@ -36,7 +37,7 @@ impl Batch {
     }
 
     /// Adds a row. Returns `true` if the batch is full.
-    fn push<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<bool> {
+    fn push<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> Result<bool> {
         let row: Vec<Owned> = (0..self.columns.len()).map(|at| value(at).into()).collect();
         for ((value, kind), name) in row.iter().zip(&self.kinds).zip(&self.columns) {
             let fits = match kind {
@@ -44,10 +45,9 @@ impl Batch {
                 Kind::Real => !matches!(value, Owned::Text(_)),
                 _ => true,
             };
-            anyhow::ensure!(
-                fits,
-                "column {name} has values of several types: CAST it to one in the query"
-            );
+            if !fits {
+                return Err(Error::MixedColumn(name.clone()));
+            }
         }
         self.rows.push(row);
         Ok(self.rows.len() >= BATCH_ROWS)
@@ -97,11 +97,11 @@ pub(super) struct Parquet {
     batch: Batch,
     writer: Option<ParquetWriter<SharedBuffer>>,
     sent: SharedBuffer,
-    out: Output,
+    out: OutputFile,
 }
 
 impl Parquet {
-    pub(super) fn new(columns: Vec<String>, out: Output) -> Self {
+    pub(super) fn new(columns: Vec<String>, out: OutputFile) -> Self {
         Self {
             batch: Batch::new(columns),
             writer: None,
@@ -110,7 +110,7 @@ impl Parquet {
         }
     }
 
-    fn write(&mut self) -> anyhow::Result<()> {
+    fn write(&mut self) -> Result<()> {
         self.batch.settle();
         let batch = &mut self.batch;
         let writer = match &mut self.writer {
@@ -147,14 +147,14 @@ impl Parquet {
 }
 
 impl RowTaker for Parquet {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
+    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> Result<()> {
         if self.batch.push(value)? {
             self.write()?;
         }
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         self.write()?;
         if let Some(writer) = &mut self.writer {
             writer.finish()?;
@@ -168,12 +168,12 @@ impl RowTaker for Parquet {
 pub(super) struct Arrow {
     batch: Batch,
     /// The output, until the first batch moves it into the writer.
-    out: Option<Output>,
-    writer: Option<FileWriter<Output>>,
+    out: Option<OutputFile>,
+    writer: Option<FileWriter<OutputFile>>,
 }
 
 impl Arrow {
-    pub(super) fn new(columns: Vec<String>, out: Output) -> Self {
+    pub(super) fn new(columns: Vec<String>, out: OutputFile) -> Self {
         Self {
             batch: Batch::new(columns),
             out: Some(out),
@@ -181,7 +181,7 @@ impl Arrow {
         }
     }
 
-    fn write(&mut self) -> anyhow::Result<()> {
+    fn write(&mut self) -> Result<()> {
         self.batch.settle();
         let batch = &mut self.batch;
         let mut columns: Vec<(&str, ArrayRef, bool)> = Vec::with_capacity(batch.columns.len());
@@ -218,14 +218,14 @@ impl Arrow {
 }
 
 impl RowTaker for Arrow {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
+    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> Result<()> {
         if self.batch.push(value)? {
             self.write()?;
         }
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         if self.out.is_some() || !self.batch.rows.is_empty() {
             self.write()?;
         }
