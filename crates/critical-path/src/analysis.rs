@@ -7,7 +7,7 @@ use trace_model::parallel::both;
 
 use crate::change::{Action, Change, Selector, Target};
 use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
-use crate::effect::Effects;
+use crate::effect::{Effects, Gap};
 use crate::graph::Graph;
 use crate::replay::{Mode, Replay, Window};
 use crate::rows::{
@@ -302,6 +302,7 @@ fn recordings(graph: &Graph) -> Vec<RecordingRow> {
             ops: part.ops.len() as u64,
             unlinked: part.unlinked(),
             calls: part.host.calls.len() as u64,
+            other_engines: part.other_engines,
         }
     });
     rows.collect()
@@ -359,6 +360,23 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
     if graph.counts.keys().any(|key| key.1 != Evidence::Sure) {
         assumes.push("guessed dependencies hold");
     }
+    // How much a prediction depends on a gap that no work of the recording shows.
+    let is_assumed = has_assumed_gap(graph);
+    let swing_ns = |gap: Gap| {
+        let effects = Effects::new(graph, change, chosen.window).with_gap(gap);
+        let replay = graph.run(&effects, chosen.window, Mode::Recorded);
+        let other = new_window(chosen, &graph.new_ends(&replay, &chosen.steps));
+        (other - predicted_ns).abs()
+    };
+    let swing_ns = match is_assumed {
+        true => swing_ns(Gap::Low).max(swing_ns(Gap::High)),
+        false => 0,
+    };
+    if swing_ns > 0 {
+        assumes.push(
+            "gaps of 0.5 to 2 \u{b5}s between kernels in a row, which the recording does not show",
+        );
+    }
     assumes.push("the order of work on each stream and thread stays as recorded");
     let steps = chosen.steps.iter().zip(&ends);
     let steps = steps.map(|((recording, at), (begin, end))| {
@@ -376,11 +394,17 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
         predicted_ns,
         gain_ns,
         gain_pct: percent(gain_ns, recorded_ns),
-        uncertainty_pct: chosen.model_error_pct.abs(),
+        uncertainty_pct: chosen.model_error_pct.abs() + percent(swing_ns, recorded_ns),
         touched: replay.touched,
         assumes,
         steps: steps.collect(),
     }
+}
+
+/// Returns `true` if a recording launches work but never shows how soon queued work follows the work ahead of it.
+fn has_assumed_gap(graph: &Graph) -> bool {
+    let mut parts = graph.parts.iter();
+    parts.any(|part| part.host.calls.len() > 0 && part.lags.of(Lag::Stream).is_assumed())
 }
 
 fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {

@@ -22,6 +22,15 @@ pub(crate) struct Scope {
     pub(crate) node: u32,
 }
 
+/// How large a latency between work of one stream may be where the trace does not show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gap {
+    /// Half of the default.
+    Low,
+    /// The high value of the default.
+    High,
+}
+
 /// A factor for the selected time.
 struct Rule<'c> {
     target: Target,
@@ -47,6 +56,8 @@ pub(crate) struct Effects<'c> {
     group: Option<Group>,
     /// `true` if the change affects at most one group.
     is_of_groups: bool,
+    /// Replaces a gap between work of a stream that the trace does not show.
+    gap: Option<Gap>,
     /// Number of matches found before the replay.
     pub(crate) touched: u64,
 }
@@ -64,6 +75,7 @@ impl<'c> Effects<'c> {
             medians: vec![Vec::new(); graph.parts.len()],
             group: None,
             is_of_groups: change.actions.is_empty(),
+            gap: None,
             touched: 0,
         };
         for action in &change.actions {
@@ -103,6 +115,29 @@ impl<'c> Effects<'c> {
         effects
     }
 
+    /// Returns the same effects with another gap between work of a stream, where the trace does not show that gap.
+    pub(crate) fn with_gap(mut self, gap: Gap) -> Self {
+        self.gap = Some(gap);
+        self
+    }
+
+    /// Returns the cost of a dependency along a stream with the other gap; `None` if the gap is known or shows in this start.
+    fn other_gap(&self, graph: &Graph, edge: Edge, node: u32) -> Option<i64> {
+        let gap = self.gap.filter(|_| edge.kind == EdgeKind::Stream)?;
+        let lag = graph.lag(node, graph.lag_of(edge, node)?);
+        let is_binding = || graph.binding(node).is_some_and(|binding| binding == edge);
+        if !lag.is_assumed() || is_binding() {
+            return None;
+        }
+        let other = match gap {
+            Gap::Low => lag.typical_ns / 2,
+            Gap::High => lag.high_ns,
+        };
+        // In the recording it is over when the binding dependency arrives.
+        let explained = graph.recorded(edge, node) - graph.residual[node as usize];
+        Some(other.min(explained))
+    }
+
     /// Returns the effects of a change in which a group takes no time.
     pub(crate) fn without(graph: &Graph, group: Group) -> Self {
         Self {
@@ -116,6 +151,7 @@ impl<'c> Effects<'c> {
             medians: vec![Vec::new(); graph.parts.len()],
             group: Some(group),
             is_of_groups: true,
+            gap: None,
             touched: 0,
         }
     }
@@ -230,7 +266,10 @@ impl<'c> Effects<'c> {
         let lag = graph.lag_of(edge, scope.node);
         let latency = || match (lag, mode) {
             (Some(lag), Mode::Model) => graph.lag(scope.node, lag).typical_ns,
-            _ => graph.cost(edge, scope.node, false),
+            _ => match self.other_gap(graph, edge, scope.node) {
+                Some(other) => other,
+                None => graph.cost(edge, scope.node, false),
+            },
         };
         match (edge.kind, scope.of) {
             (EdgeKind::Work, NodeOf::End(op)) => self.work(graph, scope.part, op, recorded, scaled),

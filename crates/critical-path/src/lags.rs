@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::class::Lag;
 
 /// Minimum number of samples; below it the default counts.
-const FEW: usize = 5;
+pub(crate) const FEW: usize = 5;
 
 /// A latency of one trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -33,6 +33,11 @@ impl LagTime {
             high_ns: 2 * typical_ns,
             samples: 0,
         }
+    }
+
+    /// Returns `true` if the trace has too few samples, so that the values are defaults.
+    pub(crate) fn is_assumed(&self) -> bool {
+        self.samples < FEW as u64
     }
 
     /// Returns the latency estimated from these samples.
