@@ -9,6 +9,7 @@ use crate::change::{Action, Change, Selector, Target};
 use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
 use crate::effect::{Effects, Gap};
 use crate::graph::Graph;
+use crate::names::place;
 use crate::replay::{Mode, Replay, Window};
 use crate::rows::{
     Analysis, LimitRow, Opportunity, PathRow, Place, Prediction, RecordingRow, ReplayError,
@@ -290,7 +291,7 @@ fn identity_error(graph: &Graph, chosen: &Chosen, replay: &Replay) -> i64 {
 }
 
 fn recordings(graph: &Graph) -> Vec<RecordingRow> {
-    let rows = graph.parts.iter().map(|part| {
+    let rows = graph.parts.iter().zip(&graph.steps).map(|(part, steps)| {
         let main = part.ops.streams.get(part.ops.main as usize);
         RecordingRow {
             rank: part.rank,
@@ -302,6 +303,7 @@ fn recordings(graph: &Graph) -> Vec<RecordingRow> {
             ops: part.ops.len() as u64,
             unlinked: part.unlinked(),
             calls: part.host.calls.len() as u64,
+            marks_without_work: place(part.assigned.host.len().saturating_sub(steps.len())),
             other_engines: part.other_engines,
         }
     });
@@ -361,7 +363,7 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
         assumes.push("guessed dependencies hold");
     }
     // How much a prediction depends on a gap that no work of the recording shows.
-    let is_assumed = has_assumed_gap(graph);
+    let is_assumed = has_assumed_gap(graph, change);
     let swing_ns = |gap: Gap| {
         let effects = Effects::new(graph, change, chosen.window).with_gap(gap);
         let replay = graph.run(&effects, chosen.window, Mode::Recorded);
@@ -401,10 +403,15 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
     }
 }
 
-/// Returns `true` if a recording launches work but never shows how soon queued work follows the work ahead of it.
-fn has_assumed_gap(graph: &Graph) -> bool {
+/// Returns `true` if a recording launches work but never shows how soon queued work follows the work ahead of it, or work inside
+/// of a graph where the change makes graphs.
+fn has_assumed_gap(graph: &Graph, change: &Change) -> bool {
+    let lag = match change.actions.contains(&Action::Graph) {
+        true => Lag::Graph,
+        false => Lag::Stream,
+    };
     let mut parts = graph.parts.iter();
-    parts.any(|part| part.host.calls.len() > 0 && part.lags.of(Lag::Stream).is_assumed())
+    parts.any(|part| part.host.calls.len() > 0 && part.lags.of(lag).is_assumed())
 }
 
 fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {

@@ -28,6 +28,20 @@ pub(crate) fn share(part: i64, whole: i64) -> f64 {
     }
 }
 
+/// Returns a difference in percent with its sign.
+fn signed(pct: f64) -> String {
+    let sign = match pct {
+        pct if pct > 0.0 => "+",
+        pct if pct < 0.0 => "-",
+        _ => "",
+    };
+    match human::percent(pct.abs()) {
+        // The sign of a difference that is not shown would be the opposite of what it reads like.
+        text if text.starts_with('<') => text,
+        text => format!("{sign}{text}"),
+    }
+}
+
 /// Minimum model error that makes the verdict itself doubtful, in percent.
 const UNSURE: f64 = 25.0;
 
@@ -52,6 +66,12 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
             )
             .count(analysis.contradicted),
         );
+    }
+    let each = analysis.recordings.iter();
+    let without: u32 = each.map(|row| row.marks_without_work).sum();
+    if without > 0 {
+        let text = "marks hold neither GPU activity nor runtime calls: they are no steps, and their time is in the step that follows";
+        notes.push(Note::new("marks_without_work", text).count(u64::from(without)));
     }
     let others: u32 = analysis
         .recordings
@@ -354,21 +374,29 @@ pub fn bound_by(steps: &[&StepRow], replay: &ReplayError) -> String {
         _ => String::new(),
     };
     let pct = share(most, total);
+    // A median precedes where there are several steps: these are shares of the sum.
+    let of_all = match steps.len() {
+        1 => "",
+        _ => " of their time",
+    };
     let verdict = match largest {
         Group::Unknown => {
             let first = steps.first().map(|step| step.step);
             let is_one = steps.iter().all(|step| Some(step.step) == first);
             let what = if is_one { "it" } else { "them" };
-            format!("what bounds {what} is unknown for {}", human::percent(pct))
+            format!(
+                "what bounds {what} is unknown for {}{of_all}",
+                human::percent(pct)
+            )
         }
         group if replay.is_large() => {
             let pct = human::percent(pct);
             format!(
-                "perhaps {}{limit} {pct} (the model misses the recorded time)",
+                "perhaps {}{limit} {pct}{of_all} (the model misses the recorded time)",
                 group.verdict()
             )
         }
-        group => format!("{}{limit} {}", group.verdict(), human::percent(pct)),
+        group => format!("{}{limit} {}{of_all}", group.verdict(), human::percent(pct)),
     };
     let several = match pct < 50.0 {
         true => ", the largest of several",
@@ -449,15 +477,10 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
     line(
         "model",
         format!(
-            "typical latencies alone give {} ({}{}); a step is off by {} (median), {} (95th percentile); replay without \
+            "typical latencies alone give {} ({}); a step is off by {} (median), {} (95th percentile); replay without \
              a change is off by {} ns",
             shown(replay.model_ns),
-            if replay.model_error_pct > 0.0 {
-                "+"
-            } else {
-                ""
-            },
-            human::percent(replay.model_error_pct),
+            signed(replay.model_error_pct),
             human::percent(replay.step_error_median_pct),
             human::percent(replay.step_error_p95_pct),
             replay.identity_error_ns

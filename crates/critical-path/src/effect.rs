@@ -4,9 +4,10 @@ use trace_model::kernel::KernelClass;
 
 use crate::calls::CallKind;
 use crate::change::{Action, Change, Selector, Target};
-use crate::class::{Class, EdgeKind, Group};
+use crate::class::{Class, EdgeKind, Group, Lag};
 use crate::graph::{Edge, Graph, NodeOf};
-use crate::names::NONE;
+use crate::lags::LagTime;
+use crate::names::{NONE, place};
 use crate::points::Role;
 use crate::prepared::{Fusion, fusion, selected_names, submits_later, to_median};
 use crate::replay::{Mode, Window};
@@ -122,11 +123,13 @@ impl<'c> Effects<'c> {
     }
 
     /// Returns the cost of a dependency along a stream with the other gap; `None` if the gap is known or shows in this start.
-    fn other_gap(&self, graph: &Graph, edge: Edge, node: u32) -> Option<i64> {
+    fn other_gap(&self, graph: &Graph, edge: Edge, scope: Scope) -> Option<i64> {
         let gap = self.gap.filter(|_| edge.kind == EdgeKind::Stream)?;
-        let lag = graph.lag(node, graph.lag_of(edge, node)?);
+        let node = scope.node;
+        let lag = self.lag_of(graph, edge, scope)?;
+        let in_graph = self.in_graph(graph, scope);
         let is_binding = || graph.binding(node).is_some_and(|binding| binding == edge);
-        if !lag.is_assumed() || is_binding() {
+        if !lag.is_assumed() || (!in_graph && is_binding()) {
             return None;
         }
         let other = match gap {
@@ -245,7 +248,7 @@ impl<'c> Effects<'c> {
     pub(crate) fn cost(
         &self,
         graph: &Graph,
-        edge: Edge,
+        (at, edge): (usize, Edge),
         scope: Scope,
         mode: Mode,
         window: Window,
@@ -263,13 +266,29 @@ impl<'c> Effects<'c> {
             let before = before.min(cost);
             Some((before + scale(cost - before, factor * rank), touched))
         };
-        let lag = graph.lag_of(edge, scope.node);
-        let latency = || match (lag, mode) {
-            (Some(lag), Mode::Model) => graph.lag(scope.node, lag).typical_ns,
-            _ => match self.other_gap(graph, edge, scope.node) {
-                Some(other) => other,
-                None => graph.cost(edge, scope.node, false),
-            },
+        // What a latency takes beyond the typical time, and its factor.
+        let excess = match edge.kind.delays_start() {
+            true => graph.price_of(at).0 - graph.cost(edge, scope.node, false),
+            false => 0,
+        };
+        let excess = match excess {
+            0 => (0, (1.0, false)),
+            excess => (excess, self.unexplained(graph, scope)),
+        };
+        let is_touched = (1.0, excess.1.1);
+        let latency = || {
+            let lag = self.lag_of(graph, edge, scope);
+            match (lag, mode) {
+                (Some(lag), Mode::Model) => lag.typical_ns,
+                (Some(lag), _) if self.other_gap(graph, edge, scope).is_none() => {
+                    let excess = match self.in_graph(graph, scope) {
+                        true => 0,
+                        false => scale(excess.0, excess.1.0),
+                    };
+                    recorded.min(lag.typical_ns).saturating_add(excess)
+                }
+                _ => self.other_gap(graph, edge, scope).unwrap_or(recorded),
+            }
         };
         match (edge.kind, scope.of) {
             (EdgeKind::Work, NodeOf::End(op)) => self.work(graph, scope.part, op, recorded, scaled),
@@ -293,7 +312,8 @@ impl<'c> Effects<'c> {
                 }
                 let name = part.ops.name[op];
                 let factor = self.factor(&[Target::Gap], scope.part, name, Class::Queue, "");
-                scaled(latency(), both(factor, self.group_factor(Class::Queue)))
+                let factor = both(both(factor, is_touched), self.group_factor(Class::Queue));
+                scaled(latency(), factor)
             }
             (EdgeKind::Launch, NodeOf::Start(op)) => {
                 if self.joins(scope.part, op) {
@@ -302,7 +322,8 @@ impl<'c> Effects<'c> {
                 let class = Class::LaunchLatency;
                 let name = part.ops.name[op];
                 let factor = self.factor(&[Target::Launch], scope.part, name, class, "latency");
-                scaled(latency(), both(factor, self.group_factor(class)))
+                let factor = both(both(factor, is_touched), self.group_factor(class));
+                scaled(latency(), factor)
             }
             (EdgeKind::Sync | EdgeKind::Spin, NodeOf::Point(point)) => {
                 let call = part.points.call[point];
@@ -335,6 +356,29 @@ impl<'c> Effects<'c> {
             (EdgeKind::Arrive, _) => Some((0, false)),
             _ => Some((recorded, false)),
         }
+    }
+
+    /// Returns `true` for the start of work that follows other work of its run, where the launches of the run become one graph.
+    fn in_graph(&self, graph: &Graph, scope: Scope) -> bool {
+        let NodeOf::Start(op) = scope.of else {
+            return false;
+        };
+        let part = &graph.parts[scope.part];
+        let run_of = |op: u32| {
+            let call = *part.ops.call.get(op as usize)?;
+            part.run.get(call as usize).copied()
+        };
+        let run = run_of(place(op)).filter(|run| *run != NONE);
+        self.graph && run.is_some() && run == run_of(part.ops.ahead[op])
+    }
+
+    /// Returns the latency of a dependency: gaps inside a graph are those of graphs.
+    fn lag_of(&self, graph: &Graph, edge: Edge, scope: Scope) -> Option<LagTime> {
+        let lag = match edge.kind {
+            EdgeKind::Stream if self.in_graph(graph, scope) => Lag::Graph,
+            _ => graph.lag_of(edge, scope.node)?,
+        };
+        Some(graph.lag(scope.node, lag))
     }
 
     fn joins(&self, part: usize, op: usize) -> bool {
@@ -545,10 +589,14 @@ impl<'c> Effects<'c> {
         Some((cost.max(0), touched))
     }
 
-    /// Returns the remaining part of the time that typical latencies do not explain.
-    ///
-    /// What a latency takes beyond the typical time, up to the high one, is on the path as this latency: it changes with that,
-    /// and with what no typical latency explains.
+    /// Returns the factor of a change of time that typical latencies do not explain.
+    fn unexplained(&self, graph: &Graph, scope: Scope) -> (f64, bool) {
+        let name = graph.name_of(scope.part, scope.of);
+        let class = Class::Unexplained;
+        self.factor(&[Target::Unexplained], scope.part, name, class, "")
+    }
+
+    /// Returns the remaining part of the time that latencies do not explain.
     pub(crate) fn residual(&self, graph: &Graph, scope: Scope, residual: i64) -> (i64, bool) {
         let is_other = self.is_of_groups
             && !matches!(
@@ -563,38 +611,31 @@ impl<'c> Effects<'c> {
         {
             return (0, true);
         }
-        let name = match scope.of {
-            NodeOf::Start(op) => graph.parts[scope.part].ops.name[op],
-            NodeOf::Point(point) => graph.call_class(scope.part, point).1,
-            _ => NONE,
-        };
-        let of_rules = |targets: &[Target], class: Class, word: &str| {
-            self.factor(targets, scope.part, name, class, word)
-        };
-        let both = |a: (f64, bool), b: (f64, bool)| (a.0 * b.0, a.1 || b.1);
-        let class = Class::Unexplained;
-        let unexplained = of_rules(&[Target::Unexplained], class, "");
-        let of_rest = both(unexplained, self.group_factor(class));
+        if self.in_graph(graph, scope) {
+            return (0, true);
+        }
+        let unexplained = self.unexplained(graph, scope);
         let edge = graph.binding(scope.node);
+        let of_rules = |target: Target, class: Class, word: &str| {
+            let name = graph.name_of(scope.part, scope.of);
+            (self.factor(&[target], scope.part, name, class, word), class)
+        };
         let (of_latency, class) = match edge.map(|edge| edge.kind) {
-            Some(EdgeKind::Stream | EdgeKind::Event) => {
-                (of_rules(&[Target::Gap], Class::Queue, ""), Class::Queue)
-            }
-            Some(EdgeKind::Launch) => {
-                let class = Class::LaunchLatency;
-                (of_rules(&[Target::Launch], class, "latency"), class)
-            }
+            Some(EdgeKind::Stream | EdgeKind::Event) => of_rules(Target::Gap, Class::Queue, ""),
+            Some(EdgeKind::Launch) => of_rules(Target::Launch, Class::LaunchLatency, "latency"),
             // A faster synchronisation takes the typical time; what one took longer stays.
             Some(EdgeKind::Sync | EdgeKind::Spin) => ((1.0, false), Class::Sync),
             Some(EdgeKind::QueueFull) => ((1.0, false), Class::QueueFull),
-            _ => ((1.0, false), class),
+            _ => ((1.0, false), Class::Unexplained),
         };
         let latency = edge.map_or(0, |edge| {
             graph.cost(edge, scope.node, true) - graph.cost(edge, scope.node, false)
         });
         let latency = latency.clamp(0, residual);
         let rest = residual - latency;
+        let both = |a: (f64, bool), b: (f64, bool)| (a.0 * b.0, a.1 || b.1);
         let of_latency = both(of_latency, both(unexplained, self.group_factor(class)));
+        let of_rest = both(unexplained, self.group_factor(Class::Unexplained));
         let rank = self.rank(graph, scope);
         (
             scale(latency, of_latency.0 * rank) + scale(rest, of_rest.0 * rank),

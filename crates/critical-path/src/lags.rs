@@ -40,6 +40,17 @@ impl LagTime {
         self.samples < FEW as u64
     }
 
+    /// Returns the default of a latency that no sample shows, but that is not longer than `limit`.
+    pub(crate) fn at_most(lag: Lag, limit: Option<i64>, samples: usize) -> Self {
+        let default = Self::default_of(lag);
+        let typical_ns = default.typical_ns.min(limit.unwrap_or(i64::MAX));
+        Self {
+            typical_ns,
+            high_ns: 2 * typical_ns,
+            samples: samples as u64,
+        }
+    }
+
     /// Returns the latency estimated from these samples.
     pub(crate) fn of(lag: Lag, samples: &mut [i64]) -> Self {
         let default = Self {

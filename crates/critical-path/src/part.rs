@@ -1,7 +1,5 @@
 //! Nodes and dependencies of one recording, kept without the trace.
 
-use std::cmp::Ordering;
-
 use trace_model::kernel::TraceIndex;
 
 use crate::calls::{CallKind, Host};
@@ -511,37 +509,25 @@ struct Behind {
     since_end: i64,
 }
 
-/// Returns `true` if these starts followed their launches and not the work ahead of them, which ended while the launches were
-/// on their way: then the time since the issue varies less than the time since that end.
-///
-/// Kernels that are shorter than the launch latency are launched before their predecessor ends, and look queued. Where both
-/// times vary alike, the launch latency that `known` starts on an idle stream show decides.
-fn follow_their_launches(starts: &[Behind], known: Option<LagTime>) -> bool {
-    if starts.len() < FEW {
-        return false;
-    }
-    let [least, middle, most] = quartiles(starts.iter().map(|start| start.since_issue));
-    let [first, _, last] = quartiles(starts.iter().map(|start| start.since_end));
-    match (most - least).cmp(&(last - first)) {
-        Ordering::Less => true,
-        Ordering::Equal => known.is_some_and(|known| middle <= known.high_ns),
-        Ordering::Greater => false,
-    }
+/// Returns `true` if these starts followed their launches and not the work ahead of them: the time since the issue then varies
+/// less than the time since that end. Kernels that are shorter than the launch latency are launched before their predecessor
+/// ends, and look queued.
+fn follow_their_launches(starts: &[Behind]) -> bool {
+    starts.len() >= FEW
+        && spread(starts.iter().map(|start| start.since_issue))
+            < spread(starts.iter().map(|start| start.since_end))
 }
 
-fn quartiles(values: impl Iterator<Item = i64>) -> [i64; 3] {
+/// Returns the distance of the quartiles.
+fn spread(values: impl Iterator<Item = i64>) -> i64 {
     let mut values: Vec<i64> = values.collect();
     values.sort_unstable();
-    [1, 2, 3].map(|quarters| {
-        values
-            .get(values.len() * quarters / 4)
-            .copied()
-            .unwrap_or(0)
-    })
+    let quarter = |quarters: usize| values.get(values.len() * quarters / 4).copied();
+    quarter(3).unwrap_or(0) - quarter(1).unwrap_or(0)
 }
 
-/// Estimates the latency from issue to start, on streams that were idle at the issue, and where starts behind other work
-/// followed their launches.
+/// Estimates the latency from issue to start, on streams that were idle at the issue; where there are few, from starts behind
+/// other work that followed their launches.
 fn launch_lag(ops: &Ops, host: &Host, ends: &[i64]) -> LagTime {
     let mut samples = Vec::new();
     let mut behind = Vec::new();
@@ -568,7 +554,7 @@ fn launch_lag(ops: &Ops, host: &Host, ends: &[i64]) -> LagTime {
             });
         }
     }
-    if follow_their_launches(&behind, None) {
+    if samples.len() < FEW && follow_their_launches(&behind) {
         samples.extend(behind.iter().map(|start| start.since_issue));
     }
     LagTime::of(Lag::Launch, &mut samples)
@@ -577,8 +563,9 @@ fn launch_lag(ops: &Ops, host: &Host, ends: &[i64]) -> LagTime {
 /// Estimates the latency between operations of a stream, where the later one was queued when the
 /// earlier one ended, and waited for nothing else.
 ///
-/// Work without a recorded launch is no sample: whether it was queued or came late is not known. Work whose launch may still
-/// have been on its way counts only where little else is queued, and if it did not follow its launch.
+/// Work without a recorded launch is no sample: whether it was queued or came late is not known. Work that was launched before
+/// its predecessor ended, by less than the launch latency, was still on its way: the time since that end then depends on when
+/// the launch arrived, and is an upper limit of the latency alone.
 fn stream_lag(ops: &Ops, host: &Host, lag: Lag, ends: &[i64], launch: LagTime) -> LagTime {
     let mut samples = Vec::new();
     let mut behind = Vec::new();
@@ -604,9 +591,25 @@ fn stream_lag(ops: &Ops, host: &Host, lag: Lag, ends: &[i64], launch: LagTime) -
             });
         }
     }
-    let known = Some(launch).filter(|launch| !launch.is_assumed());
-    if samples.len() < FEW && !follow_their_launches(&behind, known) {
-        samples.extend(behind.iter().map(|start| start.since_end));
+    if samples.len() >= FEW {
+        return LagTime::of(lag, &mut samples);
     }
-    LagTime::of(lag, &mut samples)
+    let waited: Vec<Behind> = match launch.is_assumed() {
+        true if follow_their_launches(&behind) => Vec::new(),
+        true => behind.clone(),
+        // They start later than their launches explain.
+        false => {
+            let late = behind.iter().copied();
+            let late = late.filter(|start| start.since_issue > launch.high_ns);
+            late.collect()
+        }
+    };
+    // A few exceed the high value of a latency by chance.
+    if waited.len() * 2 > behind.len() {
+        samples.extend(waited.iter().map(|start| start.since_end));
+        return LagTime::of(lag, &mut samples);
+    }
+    let mut longest: Vec<i64> = behind.iter().map(|start| start.since_end).collect();
+    longest.sort_unstable();
+    LagTime::at_most(lag, longest.get(longest.len() / 20).copied(), samples.len())
 }

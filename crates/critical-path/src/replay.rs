@@ -80,7 +80,7 @@ impl Graph {
                 };
                 let changed = match known {
                     Some(cost) => Some((cost, false)),
-                    None => effects.cost(self, edge, scope, mode, window),
+                    None => effects.cost(self, (at, edge), scope, mode, window),
                 };
                 let Some((cost, is_touched)) = changed else {
                     touched += 1;

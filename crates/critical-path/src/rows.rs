@@ -26,6 +26,9 @@ pub struct RecordingRow {
     pub unlinked: u64,
     /// Number of runtime API calls.
     pub calls: u64,
+    /// Number of marks of steps without GPU activity and runtime calls: their time is in the step that follows.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub marks_without_work: u32,
     /// Number of other processes in the recording that mark steps of their own: these and their work are in no step.
     #[serde(skip_serializing_if = "is_zero")]
     pub other_engines: u32,
