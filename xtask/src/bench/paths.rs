@@ -53,7 +53,7 @@ pub(super) fn cases(release: &Path, peers: bool) -> Result<Vec<Case>> {
         here.arg("critical-path").arg(&file).args(["--step", "2"]);
         cases.push(Case::new(&file, "critical-path --step 2", here, "")?);
         let mut other = Command::new("python3");
-        let script = root().join("xtask/src/bench/hta.py");
+        let script = root().join("xtask/src/bench/peer_path.py");
         other.arg(script).arg(&file).args(["step", "1"]);
         cases.push(Case::new(&file, "HolisticTraceAnalysis", other, "")?);
     }

@@ -1,4 +1,4 @@
-"""Critical path of one annotation by HolisticTraceAnalysis: python3 hta.py FILE [ANNOTATION [INSTANCE]].
+"""Critical path of one annotation by HolisticTraceAnalysis: python3 peer_path.py FILE [ANNOTATION [INSTANCE]].
 
 Needs `pip install HolisticTraceAnalysis 'pandas<2.2'`: its critical path fails with pandas 3.
 """
