@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Steps of the demonstration job that give half of a 500 MB trace, and a 20 MB one.
-const HALF: &str = "3460";
-const WHOLE: &str = "6920";
-const SHORT: &str = "276";
+const HALF: &str = "513";
+const WHOLE: &str = "1026";
+const SHORT: &str = "41";
 
 /// Returns the cases; jobs are generated under `target/bench-data` if missing.
 pub(super) fn cases(release: &Path, peers: bool) -> Result<Vec<Case>> {
