@@ -380,10 +380,10 @@ fn ours(
         Err(failure) => return Ok(Err(failure.to_string())),
     };
     machine::note_rank(&read.name, trace, args.verbosity);
-    let paths = StepPaths::new(trace, &analysis);
+    let mut paths = StepPaths::new(trace, &analysis);
     text::job(&mut done.text, name, &analysis, &paths)?;
     if several {
-        done.member = ranks::Member::new(&read.name, trace, &analysis);
+        done.member = ranks::Member::new(&read.name, trace, &analysis, paths.take_part());
     }
     // A cycle takes two kilobytes and more, and there may be a hundred thousand cycles.
     match args.format.format() {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use critical_path::{Graph, Group, Groups, Part, StepRow, bound_by, step_rows};
 use gpu_time::comm::{Cause, CommRules, Job, RankDigest, arg_keys, assign_ranks};
 use rca_cycles::Analysis;
 use report::human;
@@ -22,11 +23,17 @@ pub(crate) struct Member {
     digest: RankDigest,
     /// Start and end of each cycle, in nanoseconds, and `true` if it counts.
     cycles: Vec<(i64, i64, bool)>,
+    part: Option<Part>,
 }
 
 impl Member {
     /// Returns `None` without collectives.
-    pub(crate) fn new(path: &str, trace: &Trace, analysis: &Analysis) -> Option<Self> {
+    pub(crate) fn new(
+        path: &str,
+        trace: &Trace,
+        analysis: &Analysis,
+        part: Option<Part>,
+    ) -> Option<Self> {
         let digest = RankDigest::new(path, trace, CommRules::Extended);
         if digest.runs.is_empty() {
             return None;
@@ -37,6 +44,7 @@ impl Member {
             cycles: each
                 .map(|c| (c.start_ns, c.end_ns, c.partial.is_none()))
                 .collect(),
+            part,
         })
     }
 
@@ -97,7 +105,8 @@ pub(crate) fn join(members: Vec<(usize, PathBuf, Member)>) -> Vec<Joined> {
 fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     let (mut places, mut digests) = (BTreeMap::new(), Vec::new());
     for (place, member) in list {
-        places.insert(member.digest.source.clone(), (place, member.cycles));
+        let source = member.digest.source.clone();
+        places.insert(source, (place, member.cycles, member.part));
         digests.push(member.digest);
     }
     // Two recordings of one rank, or without ranks, are two jobs.
@@ -112,11 +121,18 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     if collectives == 0 {
         return None;
     }
+    let bounds = bounds(&digests, &job, &mut places);
     let members: Vec<(usize, Member)> = digests
         .into_iter()
         .filter_map(|digest| {
-            let (place, cycles) = places.remove(&digest.source)?;
-            Some((place, Member { digest, cycles }))
+            let (place, cycles, _) = places.remove(&digest.source)?;
+            let part = None;
+            let member = Member {
+                digest,
+                cycles,
+                part,
+            };
+            Some((place, member))
         })
         .collect();
     let rank = |member: usize| members[member].1.digest.rank.0;
@@ -170,12 +186,34 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     let is_ambiguous = job.groups.iter().any(|g| !g.ambiguous.is_empty());
     let caution = " The collectives repeat so evenly that they can be joined in more than one way: the one \
                    that joins most of them was taken.";
-    let sentence = sentence + if is_ambiguous { caution } else { "" };
+    let mut sentence = sentence + if is_ambiguous { caution } else { "" };
+    // A rank that waits for others tells what bounds it only together with them.
+    let late_at = straggler.map(|s| s.member);
+    let waits = bounds
+        .iter()
+        .enumerate()
+        .find(|(at, _)| Some(*at) != late_at);
+    if let Some((at, bound)) = waits {
+        let words = format!(
+            " Joined with the others, the steps of rank {} are {}.",
+            rank(at),
+            bound.text
+        );
+        sentence.push_str(&words);
+    }
     let ranks = members
         .iter()
         .enumerate()
         .map(|(i, (place, member))| {
-            of_rank(*place, member, &late[i], &job.ranks[i], straggler, &rank)
+            let mut one = of_rank(*place, member, &late[i], &job.ranks[i], straggler, &rank);
+            if let Some(bound) = bounds.get(i) {
+                one.text
+                    .push_str(&format!("  with all ranks: {}\n", bound.text));
+                if let Value::Object(json) = &mut one.json {
+                    json.insert("joined".to_owned(), bound.json.clone());
+                }
+            }
+            one
         })
         .collect();
     Some(Joined {
@@ -195,6 +233,62 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
         text: sentence,
         ranks,
     })
+}
+
+/// What bounds the steps of a rank if the other ranks are in the graph.
+struct Bound {
+    text: String,
+    json: Value,
+}
+
+type Places = BTreeMap<String, (usize, Vec<(i64, i64, bool)>, Option<Part>)>;
+
+/// Returns what bounds the steps of each rank, in the order of `digests`; empty if the recording of one is missing. The time
+/// that a rank waits in a collective is then that of the rank that comes last.
+fn bounds(digests: &[RankDigest], job: &Job, places: &mut Places) -> Vec<Bound> {
+    let parts = digests.iter().map(|digest| {
+        let mut part = places.get_mut(&digest.source)?.2.take()?;
+        part.set_rank(digest.rank.0);
+        Some(part)
+    });
+    let Some(parts) = parts.collect::<Option<Vec<Part>>>() else {
+        return Vec::new();
+    };
+    let graph = Graph::new(parts, Some((digests, job)));
+    let Ok(found) = step_rows(&graph) else {
+        return Vec::new();
+    };
+    let each = digests.iter().enumerate().map(|(at, digest)| {
+        let own = digest.rank.0;
+        let steps: Vec<&StepRow> = found.steps.iter().filter(|row| row.rank == own).collect();
+        let by_rank = graph.path_by_rank(at);
+        let all: i64 = by_rank.values().sum();
+        let most = by_rank
+            .iter()
+            .max_by_key(|(rank, ns)| (**ns, **rank == own));
+        let mut text = bound_by(&steps, &found.replay);
+        if let Some((rank, ns)) = most.filter(|(rank, _)| **rank != own) {
+            #[expect(clippy::cast_precision_loss, reason = "a share with four digits")]
+            let share = human::percent(*ns as f64 / all.max(1) as f64 * 100.0);
+            text.push_str(&format!(
+                "; the path is on rank {rank} for {share}, see there"
+            ));
+        }
+        let mut groups = Groups::default();
+        for step in &steps {
+            groups.add_all(&step.groups);
+        }
+        let json = json!({
+            "verdict": groups.largest().unwrap_or(Group::Unknown).verdict(),
+            "groups": groups,
+            "path_ns_by_rank": by_rank
+                .iter()
+                .map(|(rank, ns)| json!({"rank": rank, "path_ns": ns}))
+                .collect::<Vec<_>>(),
+        });
+        Bound { text, json }
+    });
+    each.collect()
 }
 
 /// Returns the work of a rank before it was late: the most costly kind of cause, over all functions

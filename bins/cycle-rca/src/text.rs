@@ -44,8 +44,11 @@ pub(crate) fn job(
     let room = 70_usize.saturating_sub(how.chars().count());
     writeln!(
         out,
-        "{job}: {} cycles{}\n  cut at {} {how}",
-        analysis.cycles.len(),
+        "{job}: {}{}\n  cut at {} {how}",
+        match analysis.cycles.len() {
+            1 => "1 cycle".to_owned(),
+            n => format!("{n} cycles"),
+        },
         if partial > 0 {
             format!(", {partial} of them partial")
         } else {

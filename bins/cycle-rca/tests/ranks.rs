@@ -110,6 +110,25 @@ fn a_folder_of_ranks_is_one_job_and_the_late_one_is_to_blame() {
         let said = String::from_utf8(said).unwrap();
         assert!(said.contains(&format!("rank {late} comes last")), "{said}");
         assert!(said.contains(&format!("mostly for rank {late}")), "{said}");
+        // What bounds the rank that waits is the code between the launches of the other one.
+        let waits = &document["jobs"][1 - late]["rank"]["joined"];
+        assert_eq!(waits["verdict"], "launch-bound", "{waits}");
+        assert_eq!(
+            waits["verdict"],
+            document["jobs"][late]["rank"]["joined"]["verdict"]
+        );
+        let by_rank = waits["path_ns_by_rank"].as_array().unwrap();
+        let of = |rank: usize| by_rank.iter().find(|row| row["rank"] == rank);
+        let ns = |rank: usize| of(rank).map_or(0, |row| row["path_ns"].as_i64().unwrap());
+        assert!(ns(late) > 4 * ns(1 - late), "{waits}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = format!(
+            "Joined with the others, the steps of rank {} are launch-bound",
+            1 - late
+        );
+        assert!(said.contains(&words), "{said}");
+        let words = format!("the path is on rank {late} for 9");
+        assert!(said.contains(&words), "{said}");
     }
 }
 

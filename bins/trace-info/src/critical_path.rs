@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use byte_source::output::AtomicFile;
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, Stage};
+use critical_path::tables::Form;
 use critical_path::{
     Analysis, Change, Error, Graph, Mark, Options, Part, PartOptions, analyse, doubts, lines,
     marks, path_trace, sentences, tables,
@@ -364,12 +365,12 @@ fn graph(kept: Vec<Kept>) -> Graph {
 /// Returns the table for CSV and Parquet: steps, or the list of `--path` or `--ops`.
 fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> report::Result<Table> {
     if args.path {
-        return tables::segments(analysis);
+        return tables::segments(analysis, Form::Wide);
     }
     if args.ops {
-        return tables::ops(analysis);
+        return tables::ops(analysis, Form::Wide);
     }
-    tables::steps(analysis)
+    tables::steps(analysis, Form::Wide, usize::MAX)
 }
 
 /// Maximum number of rows of truncated tables in text.
@@ -403,14 +404,14 @@ fn text(
         );
     }
     if analysis.steps.len() > 1 {
-        document.table("steps", tables::steps_narrow(analysis, ROWS)?);
+        document.table("steps", tables::steps(analysis, Form::Narrow, ROWS)?);
     }
     document.table("largest on the path", tables::largest(analysis, ROWS)?);
     if args.path {
-        document.table("path", tables::segments_narrow(analysis)?);
+        document.table("path", tables::segments(analysis, Form::Narrow)?);
     }
     if args.ops {
-        document.table("GPU activities", tables::ops_narrow(analysis)?);
+        document.table("GPU activities", tables::ops(analysis, Form::Narrow)?);
     }
     Ok(())
 }

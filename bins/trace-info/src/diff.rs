@@ -2,14 +2,16 @@
 
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, Stage};
+use critical_path::{Mark, Part};
 use gpu_time::diff::{
     ARG_KEYS, Basis, Comparison, a_step, answers, compare, compare_chosen, hta, lines, steps_of,
     tracelens,
 };
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
-use gpu_time::{GpuWork, Rules};
+use gpu_time::{GpuWork, Rules, Step};
 use report::Table;
 use trace_input::NamedTrace;
+use trace_model::{TimeRange, Timestamp};
 
 use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
@@ -20,9 +22,9 @@ pub(crate) const HELP: &str = "\
 A is the first trace, B the second. Where both have steps of the same kind
 (annotations of one phase, such as decode, or whose names differ in numbers
 only), these are compared: times are per step, and what lies outside of all steps does not count. Otherwise all of
-both recordings is compared. A step lasts on the GPU from its first kernel to
-the first of the next step, chosen with --step or not; the last step of a
-recording, which has no next, does not enter the times. Kernels are compared where both traces have the same
+both recordings is compared. A step lasts as in critical-path, from the end
+of the work of the step before to the end of its own; with --window from its first kernel to that
+of the next step, and the last step then does not enter the times. Kernels are compared where both traces have the same
 operators and functions around the launch, whatever they are called.
 
 Example:
@@ -93,6 +95,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Outcome> {
             let keys: Vec<&str> = ARG_KEYS
                 .iter()
                 .chain(rca_cycles::ARG_KEYS)
+                .chain(critical_path::ARG_KEYS)
                 .copied()
                 .collect();
             trace_input::only_args(options, &keys);
@@ -130,6 +133,30 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Outcome> {
         empty.add(&input.name, why);
     }
     Ok(empty.end(report.empty, report.verbosity))
+}
+
+/// Adds the times of steps as `critical-path` has them, so that the time before a step is in that step.
+fn add_times(steps: &mut [Step], work: &GpuWork<'_>) {
+    let marks: Vec<Mark> = steps
+        .iter()
+        .map(|step| Mark {
+            name: step.name.clone(),
+            begin_ns: step.range.start.nanos(),
+            end_ns: step.range.end.nanos(),
+        })
+        .collect();
+    let found = match marks.is_empty() {
+        true => Vec::new(),
+        false => Part::steps_of(work.index(), &marks),
+    };
+    for step in steps {
+        let begin = step.range.start.nanos();
+        let at = found.binary_search_by_key(&begin, |found| found.host_ns.0);
+        if let Some(found) = at.ok().and_then(|at| found.get(at)) {
+            let [begin, end] = [found.begin_ns, found.end_ns].map(Timestamp::from_nanos);
+            step.took = Some(TimeRange::new(begin, end));
+        }
+    }
 }
 
 fn compat(table: impl Fn() -> report::Result<Table>) -> anyhow::Result<Document> {
@@ -275,7 +302,11 @@ fn compared(
             )));
         }
     }
-    let [(a, how_a, chosen_a), (b, how_b, chosen_b)] = found;
+    let [(mut a, how_a, chosen_a), (mut b, how_b, chosen_b)] = found;
+    if windows == [None, None] {
+        add_times(&mut a, both[0]);
+        add_times(&mut b, both[1]);
+    }
     let why = match (a.is_empty(), b.is_empty()) {
         (false, false) if how_a.text != how_b.text => Some(format!(
             "the steps are of different kinds: {} in A, {} in B",

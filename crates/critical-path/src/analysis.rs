@@ -7,8 +7,9 @@ use trace_model::parallel::both;
 
 use crate::change::{Action, Change, Selector, Target};
 use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
-use crate::effect::Effects;
+use crate::effect::{Effects, Gap};
 use crate::graph::Graph;
+use crate::names::place;
 use crate::replay::{Mode, Replay, Window};
 use crate::rows::{
     Analysis, LimitRow, Opportunity, PathRow, Place, Prediction, RecordingRow, ReplayError,
@@ -290,7 +291,7 @@ fn identity_error(graph: &Graph, chosen: &Chosen, replay: &Replay) -> i64 {
 }
 
 fn recordings(graph: &Graph) -> Vec<RecordingRow> {
-    let rows = graph.parts.iter().map(|part| {
+    let rows = graph.parts.iter().zip(&graph.steps).map(|(part, steps)| {
         let main = part.ops.streams.get(part.ops.main as usize);
         RecordingRow {
             rank: part.rank,
@@ -302,6 +303,8 @@ fn recordings(graph: &Graph) -> Vec<RecordingRow> {
             ops: part.ops.len() as u64,
             unlinked: part.unlinked(),
             calls: part.host.calls.len() as u64,
+            marks_without_work: place(part.assigned.host.len().saturating_sub(steps.len())),
+            other_engines: part.other_engines,
         }
     });
     rows.collect()
@@ -359,6 +362,23 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
     if graph.counts.keys().any(|key| key.1 != Evidence::Sure) {
         assumes.push("guessed dependencies hold");
     }
+    // How much a prediction depends on a gap that no work of the recording shows.
+    let is_assumed = has_assumed_gap(graph, change);
+    let swing_ns = |gap: Gap| {
+        let effects = Effects::new(graph, change, chosen.window).with_gap(gap);
+        let replay = graph.run(&effects, chosen.window, Mode::Recorded);
+        let other = new_window(chosen, &graph.new_ends(&replay, &chosen.steps));
+        (other - predicted_ns).abs()
+    };
+    let swing_ns = match is_assumed {
+        true => swing_ns(Gap::Low).max(swing_ns(Gap::High)),
+        false => 0,
+    };
+    if swing_ns > 0 {
+        assumes.push(
+            "gaps of 0.5 to 2 \u{b5}s between kernels in a row, which the recording does not show",
+        );
+    }
     assumes.push("the order of work on each stream and thread stays as recorded");
     let steps = chosen.steps.iter().zip(&ends);
     let steps = steps.map(|((recording, at), (begin, end))| {
@@ -376,11 +396,22 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
         predicted_ns,
         gain_ns,
         gain_pct: percent(gain_ns, recorded_ns),
-        uncertainty_pct: chosen.model_error_pct.abs(),
+        uncertainty_pct: chosen.model_error_pct.abs() + percent(swing_ns, recorded_ns),
         touched: replay.touched,
         assumes,
         steps: steps.collect(),
     }
+}
+
+/// Returns `true` if a recording launches work but never shows how soon queued work follows the work ahead of it, or work inside
+/// of a graph where the change makes graphs.
+fn has_assumed_gap(graph: &Graph, change: &Change) -> bool {
+    let lag = match change.actions.contains(&Action::Graph) {
+        true => Lag::Graph,
+        false => Lag::Stream,
+    };
+    let mut parts = graph.parts.iter();
+    parts.any(|part| part.host.calls.len() > 0 && part.lags.of(lag).is_assumed())
 }
 
 fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {

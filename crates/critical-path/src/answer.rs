@@ -28,6 +28,20 @@ pub(crate) fn share(part: i64, whole: i64) -> f64 {
     }
 }
 
+/// Returns a difference in percent with its sign.
+fn signed(pct: f64) -> String {
+    let sign = match pct {
+        pct if pct > 0.0 => "+",
+        pct if pct < 0.0 => "-",
+        _ => "",
+    };
+    match human::percent(pct.abs()) {
+        // The sign of a difference that is not shown would be the opposite of what it reads like.
+        text if text.starts_with('<') => text,
+        text => format!("{sign}{text}"),
+    }
+}
+
 /// Minimum model error that makes the verdict itself doubtful, in percent.
 const UNSURE: f64 = 25.0;
 
@@ -52,6 +66,22 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
             )
             .count(analysis.contradicted),
         );
+    }
+    let each = analysis.recordings.iter();
+    let without: u32 = each.map(|row| row.marks_without_work).sum();
+    if without > 0 {
+        let text = "marks hold neither GPU activity nor runtime calls: they are no steps, and their time is in the step that follows";
+        notes.push(Note::new("marks_without_work", text).count(u64::from(without)));
+    }
+    let others: u32 = analysis
+        .recordings
+        .iter()
+        .map(|row| row.other_engines)
+        .sum();
+    if others > 0 {
+        let text = "other processes in the recording mark steps of their own: the steps are those of the process with most marks \
+                    and hold its work alone; give each process as a file of its own";
+        notes.push(Note::new("other_engines", text).count(u64::from(others)));
     }
     if analysis.replay.model_error_pct.abs() > DOUBTFUL {
         let text = format!(
@@ -82,6 +112,12 @@ impl ReplayError {
 struct Phase<'a> {
     name: String,
     steps: Vec<&'a StepRow>,
+}
+
+impl Phase<'_> {
+    fn lacks(&self, all: &Phase<'_>) -> bool {
+        self.steps.len() < all.steps.len()
+    }
 }
 
 fn phases(analysis: &Analysis) -> Vec<Phase<'_>> {
@@ -180,15 +216,61 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
             format!("{n} {name} steps{of_ranks}, median {time}")
         }
     };
-    let bound = bound_by(&phase.steps, &analysis.replay);
-    let most = mostly(analysis, phase).map_or_else(String::new, |text| format!("; {text}"));
-    let most = match hidden(analysis, phase).filter(|_| is_first) {
+    let usual = Phase {
+        name: phase.name.clone(),
+        steps: usual_steps(&phase.steps),
+    };
+    let bound = bound_by(&usual.steps, &analysis.replay);
+    let most = mostly(analysis, &usual).map_or_else(String::new, |text| format!("; {text}"));
+    let most = match hidden(analysis, phase).filter(|_| is_first && !usual.lacks(phase)) {
         Some(text) => format!("{most}; {text}"),
         None => most,
     };
+    let most = format!("{most}{}", slow_steps(analysis, phase, &usual));
     let rank = analysis.straggler.as_ref().filter(|_| is_first);
     let rank = rank.map_or_else(String::new, held_up);
     format!("{subject}: {bound}{most}{rank}.")
+}
+
+/// Returns the steps that a median speaks for: all, without those of more than twice the median where these few take a notable
+/// part of the time. A single compilation or garbage collection then does not decide what bounds the others.
+#[must_use]
+pub fn usual_steps<'a>(steps: &[&'a StepRow]) -> Vec<&'a StepRow> {
+    let limit = median(steps).saturating_mul(2);
+    let (usual, slow): (Vec<&StepRow>, Vec<&StepRow>) =
+        steps.iter().partition(|step| step.duration_ns <= limit);
+    let sum = |steps: &[&StepRow]| steps.iter().map(|step| step.duration_ns).sum::<i64>();
+    let is_few = slow.len() * 4 <= steps.len();
+    match is_few && share(sum(&slow), sum(steps)) >= ALSO {
+        true => usual,
+        false => steps.to_vec(),
+    }
+}
+
+/// Returns how long the steps take that are not among the usual ones, and what bounds them.
+fn slow_steps(analysis: &Analysis, phase: &Phase<'_>, usual: &Phase<'_>) -> String {
+    if !usual.lacks(phase) {
+        return String::new();
+    }
+    let known: BTreeSet<(u32, u32)> = usual.steps.iter().map(|s| (s.rank, s.step)).collect();
+    let slow = phase.steps.iter().copied();
+    let slow = Phase {
+        name: phase.name.clone(),
+        steps: slow
+            .filter(|step| !known.contains(&(step.rank, step.step)))
+            .collect(),
+    };
+    let numbers: BTreeSet<u32> = slow.steps.iter().map(|step| step.step).collect();
+    let (count, time) = match numbers.len() {
+        1 => ("1 slow step takes".to_owned(), shown(median(&slow.steps))),
+        n => (
+            format!("{} slow steps take a median of", human::count(n as u64)),
+            shown(median(&slow.steps)),
+        ),
+    };
+    let most = mostly(analysis, &slow).map_or_else(String::new, |text| format!(", {text}"));
+    let bound = bound_by(&slow.steps, &analysis.replay);
+    format!("; not in these shares, {count} {time}: {bound}{most}")
 }
 
 /// Returns that the window hardly shortens without the group with most time on the paths of steps. The path of a step begins
@@ -258,9 +340,18 @@ fn held_up(late: &Straggler) -> String {
         name => name.to_owned(),
     };
     format!(
-        "; rank {} holds up the others: as fast as the median rank, the window is {gain} shorter; {what} takes {} longer on it",
+        "; rank {} holds up the others: as fast as the median rank, the window is {gain} shorter; {what} takes {} longer on \
+         it{}",
         late.rank,
-        shown(late.longer_ns)
+        shown(late.longer_ns),
+        match late.common_steps {
+            Some(1) => " in the step that all ranks recorded".to_owned(),
+            Some(n) => format!(
+                " in the {} steps that all ranks recorded",
+                human::count(n as u64)
+            ),
+            None => String::new(),
+        }
     )
 }
 
@@ -283,21 +374,29 @@ pub fn bound_by(steps: &[&StepRow], replay: &ReplayError) -> String {
         _ => String::new(),
     };
     let pct = share(most, total);
+    // A median precedes where there are several steps: these are shares of the sum.
+    let of_all = match steps.len() {
+        1 => "",
+        _ => " of their time",
+    };
     let verdict = match largest {
         Group::Unknown => {
             let first = steps.first().map(|step| step.step);
             let is_one = steps.iter().all(|step| Some(step.step) == first);
             let what = if is_one { "it" } else { "them" };
-            format!("what bounds {what} is unknown for {}", human::percent(pct))
+            format!(
+                "what bounds {what} is unknown for {}{of_all}",
+                human::percent(pct)
+            )
         }
         group if replay.is_large() => {
             let pct = human::percent(pct);
             format!(
-                "perhaps {}{limit} {pct} (the model misses the recorded time)",
+                "perhaps {}{limit} {pct}{of_all} (the model misses the recorded time)",
                 group.verdict()
             )
         }
-        group => format!("{}{limit} {}", group.verdict(), human::percent(pct)),
+        group => format!("{}{limit} {}{of_all}", group.verdict(), human::percent(pct)),
     };
     let several = match pct < 50.0 {
         true => ", the largest of several",
@@ -378,15 +477,10 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
     line(
         "model",
         format!(
-            "typical latencies alone give {} ({}{}); a step is off by {} (median), {} (95th percentile); replay without \
+            "typical latencies alone give {} ({}); a step is off by {} (median), {} (95th percentile); replay without \
              a change is off by {} ns",
             shown(replay.model_ns),
-            if replay.model_error_pct > 0.0 {
-                "+"
-            } else {
-                ""
-            },
-            human::percent(replay.model_error_pct),
+            signed(replay.model_error_pct),
             human::percent(replay.step_error_median_pct),
             human::percent(replay.step_error_p95_pct),
             replay.identity_error_ns

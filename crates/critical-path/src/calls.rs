@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::kernel::{Activity, TraceIndex};
 use trace_model::{Slice, SliceId, StrId, ThreadId, TrackKind};
 
 use crate::class::Class;
 use crate::names::{NONE, Names, Waits, is_event_record, is_wait_event, place};
 use crate::ops::Ops;
+use crate::steps::Mark;
 
 /// Minimum length of a quiet stretch, in nanoseconds: a stretch of a thread in which no slice
 /// begins or ends.
@@ -55,6 +56,8 @@ pub(crate) struct Calls {
     /// Calls that are nodes although they neither submit nor wait, ascending: steps without work
     /// end with them.
     pub(crate) ending: Vec<u32>,
+    /// By thread: `true` if it is of another engine than the one that the marks are of; empty if none is.
+    pub(crate) of_others: Vec<bool>,
 }
 
 impl Calls {
@@ -72,6 +75,12 @@ impl Calls {
         self.submits(call)
             || matches!(self.kind[call], CallKind::Sync(_))
             || self.ending.binary_search(&place(call)).is_ok()
+    }
+
+    /// Returns `true` if another engine of the recording, with steps of its own, made the call.
+    pub(crate) fn is_of_other(&self, call: usize) -> bool {
+        let thread = self.thread[call] as usize;
+        self.of_others.get(thread) == Some(&true)
     }
 
     pub(crate) fn waited(&self, call: usize) -> bool {
@@ -135,6 +144,56 @@ impl Host {
     pub(crate) fn call_of(&self, slice: SliceId) -> Option<u32> {
         let at = self.of_slice.binary_search_by_key(&slice, |entry| entry.0);
         Some(self.of_slice.get(at.ok()?)?.1)
+    }
+
+    /// Sets apart the processes that submit work and mark steps of their own beside the engine that `marks` are of; returns
+    /// their number.
+    pub(crate) fn set_apart(&mut self, index: &TraceIndex<'_>, marks: &[Mark]) -> u32 {
+        let first = self.threads.first().map(|thread| thread.process);
+        let is_one = self
+            .threads
+            .iter()
+            .all(|thread| Some(thread.process) == first);
+        if is_one || marks.is_empty() {
+            return 0;
+        }
+        let engines = gpu_time::step_marks_by_process(index);
+        // Marks of two engines may begin at the same time.
+        let common = |steps: &[gpu_time::Step]| {
+            let begins: FxHashSet<i64> =
+                steps.iter().map(|step| step.range.start.nanos()).collect();
+            marks
+                .iter()
+                .filter(|mark| begins.contains(&mark.begin_ns))
+                .count()
+        };
+        let each = engines.iter().enumerate();
+        let own = each
+            .map(|(at, engine)| (common(&engine.1), std::cmp::Reverse(at)))
+            .max();
+        let Some((1.., std::cmp::Reverse(own))) = own else {
+            return 0;
+        };
+        let calls = &self.calls;
+        let submits = |process| {
+            let mut threads = self
+                .threads
+                .iter()
+                .filter(|thread| thread.process == process);
+            threads.any(|thread| thread.calls.clone().any(|call| calls.submits(call)))
+        };
+        let others = engines
+            .iter()
+            .enumerate()
+            .filter(|(at, engine)| *at != own && submits(engine.0));
+        let others: Vec<_> = others.map(|(_, engine)| engine.0).collect();
+        if !others.is_empty() {
+            let each = self.threads.iter();
+            self.calls.of_others = each
+                .map(|thread| others.contains(&thread.process))
+                .collect();
+        }
+        place(others.len())
     }
 
     /// Reads the threads of a trace that make runtime API calls.

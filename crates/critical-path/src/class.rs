@@ -308,6 +308,11 @@ impl EdgeKind {
         }
     }
 
+    /// Returns `true` for latencies after which GPU work starts.
+    pub(crate) fn delays_start(self) -> bool {
+        matches!(self, Self::Launch | Self::Stream | Self::Event)
+    }
+
     /// Returns the latency that the dependency costs; `None` if its cost is the recorded time.
     pub(crate) fn lag(self) -> Option<Lag> {
         match self {

@@ -4,9 +4,10 @@ use trace_model::kernel::KernelClass;
 
 use crate::calls::CallKind;
 use crate::change::{Action, Change, Selector, Target};
-use crate::class::{Class, EdgeKind, Group};
+use crate::class::{Class, EdgeKind, Group, Lag};
 use crate::graph::{Edge, Graph, NodeOf};
-use crate::names::NONE;
+use crate::lags::LagTime;
+use crate::names::{NONE, place};
 use crate::points::Role;
 use crate::prepared::{Fusion, fusion, selected_names, submits_later, to_median};
 use crate::replay::{Mode, Window};
@@ -20,6 +21,15 @@ pub(crate) struct Scope {
     pub(crate) part: usize,
     pub(crate) of: NodeOf,
     pub(crate) node: u32,
+}
+
+/// How large a latency between work of one stream may be where the trace does not show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gap {
+    /// Half of the default.
+    Low,
+    /// The high value of the default.
+    High,
 }
 
 /// A factor for the selected time.
@@ -47,6 +57,8 @@ pub(crate) struct Effects<'c> {
     group: Option<Group>,
     /// `true` if the change affects at most one group.
     is_of_groups: bool,
+    /// Replaces a gap between work of a stream that the trace does not show.
+    gap: Option<Gap>,
     /// Number of matches found before the replay.
     pub(crate) touched: u64,
 }
@@ -64,6 +76,7 @@ impl<'c> Effects<'c> {
             medians: vec![Vec::new(); graph.parts.len()],
             group: None,
             is_of_groups: change.actions.is_empty(),
+            gap: None,
             touched: 0,
         };
         for action in &change.actions {
@@ -103,6 +116,31 @@ impl<'c> Effects<'c> {
         effects
     }
 
+    /// Returns the same effects with another gap between work of a stream, where the trace does not show that gap.
+    pub(crate) fn with_gap(mut self, gap: Gap) -> Self {
+        self.gap = Some(gap);
+        self
+    }
+
+    /// Returns the cost of a dependency along a stream with the other gap; `None` if the gap is known or shows in this start.
+    fn other_gap(&self, graph: &Graph, edge: Edge, scope: Scope) -> Option<i64> {
+        let gap = self.gap.filter(|_| edge.kind == EdgeKind::Stream)?;
+        let node = scope.node;
+        let lag = self.lag_of(graph, edge, scope)?;
+        let in_graph = self.in_graph(graph, scope);
+        let is_binding = || graph.binding(node).is_some_and(|binding| binding == edge);
+        if !lag.is_assumed() || (!in_graph && is_binding()) {
+            return None;
+        }
+        let other = match gap {
+            Gap::Low => lag.typical_ns / 2,
+            Gap::High => lag.high_ns,
+        };
+        // In the recording it is over when the binding dependency arrives.
+        let explained = graph.recorded(edge, node) - graph.residual[node as usize];
+        Some(other.min(explained))
+    }
+
     /// Returns the effects of a change in which a group takes no time.
     pub(crate) fn without(graph: &Graph, group: Group) -> Self {
         Self {
@@ -116,6 +154,7 @@ impl<'c> Effects<'c> {
             medians: vec![Vec::new(); graph.parts.len()],
             group: Some(group),
             is_of_groups: true,
+            gap: None,
             touched: 0,
         }
     }
@@ -209,7 +248,7 @@ impl<'c> Effects<'c> {
     pub(crate) fn cost(
         &self,
         graph: &Graph,
-        edge: Edge,
+        (at, edge): (usize, Edge),
         scope: Scope,
         mode: Mode,
         window: Window,
@@ -227,10 +266,29 @@ impl<'c> Effects<'c> {
             let before = before.min(cost);
             Some((before + scale(cost - before, factor * rank), touched))
         };
-        let lag = graph.lag_of(edge, scope.node);
-        let latency = || match (lag, mode) {
-            (Some(lag), Mode::Model) => graph.lag(scope.node, lag).typical_ns,
-            _ => graph.cost(edge, scope.node, false),
+        // What a latency takes beyond the typical time, and its factor.
+        let excess = match edge.kind.delays_start() {
+            true => graph.price_of(at).0 - graph.cost(edge, scope.node, false),
+            false => 0,
+        };
+        let excess = match excess {
+            0 => (0, (1.0, false)),
+            excess => (excess, self.unexplained(graph, scope)),
+        };
+        let is_touched = (1.0, excess.1.1);
+        let latency = || {
+            let lag = self.lag_of(graph, edge, scope);
+            match (lag, mode) {
+                (Some(lag), Mode::Model) => lag.typical_ns,
+                (Some(lag), _) if self.other_gap(graph, edge, scope).is_none() => {
+                    let excess = match self.in_graph(graph, scope) {
+                        true => 0,
+                        false => scale(excess.0, excess.1.0),
+                    };
+                    recorded.min(lag.typical_ns).saturating_add(excess)
+                }
+                _ => self.other_gap(graph, edge, scope).unwrap_or(recorded),
+            }
         };
         match (edge.kind, scope.of) {
             (EdgeKind::Work, NodeOf::End(op)) => self.work(graph, scope.part, op, recorded, scaled),
@@ -254,7 +312,8 @@ impl<'c> Effects<'c> {
                 }
                 let name = part.ops.name[op];
                 let factor = self.factor(&[Target::Gap], scope.part, name, Class::Queue, "");
-                scaled(latency(), both(factor, self.group_factor(Class::Queue)))
+                let factor = both(both(factor, is_touched), self.group_factor(Class::Queue));
+                scaled(latency(), factor)
             }
             (EdgeKind::Launch, NodeOf::Start(op)) => {
                 if self.joins(scope.part, op) {
@@ -263,7 +322,8 @@ impl<'c> Effects<'c> {
                 let class = Class::LaunchLatency;
                 let name = part.ops.name[op];
                 let factor = self.factor(&[Target::Launch], scope.part, name, class, "latency");
-                scaled(latency(), both(factor, self.group_factor(class)))
+                let factor = both(both(factor, is_touched), self.group_factor(class));
+                scaled(latency(), factor)
             }
             (EdgeKind::Sync | EdgeKind::Spin, NodeOf::Point(point)) => {
                 let call = part.points.call[point];
@@ -296,6 +356,29 @@ impl<'c> Effects<'c> {
             (EdgeKind::Arrive, _) => Some((0, false)),
             _ => Some((recorded, false)),
         }
+    }
+
+    /// Returns `true` for the start of work that follows other work of its run, where the launches of the run become one graph.
+    fn in_graph(&self, graph: &Graph, scope: Scope) -> bool {
+        let NodeOf::Start(op) = scope.of else {
+            return false;
+        };
+        let part = &graph.parts[scope.part];
+        let run_of = |op: u32| {
+            let call = *part.ops.call.get(op as usize)?;
+            part.run.get(call as usize).copied()
+        };
+        let run = run_of(place(op)).filter(|run| *run != NONE);
+        self.graph && run.is_some() && run == run_of(part.ops.ahead[op])
+    }
+
+    /// Returns the latency of a dependency: gaps inside a graph are those of graphs.
+    fn lag_of(&self, graph: &Graph, edge: Edge, scope: Scope) -> Option<LagTime> {
+        let lag = match edge.kind {
+            EdgeKind::Stream if self.in_graph(graph, scope) => Lag::Graph,
+            _ => graph.lag_of(edge, scope.node)?,
+        };
+        Some(graph.lag(scope.node, lag))
     }
 
     fn joins(&self, part: usize, op: usize) -> bool {
@@ -506,10 +589,14 @@ impl<'c> Effects<'c> {
         Some((cost.max(0), touched))
     }
 
-    /// Returns the remaining part of the time that typical latencies do not explain.
-    ///
-    /// What a latency takes beyond the typical time, up to the high one, is on the path as this latency: it changes with that,
-    /// and with what no typical latency explains.
+    /// Returns the factor of a change of time that typical latencies do not explain.
+    fn unexplained(&self, graph: &Graph, scope: Scope) -> (f64, bool) {
+        let name = graph.name_of(scope.part, scope.of);
+        let class = Class::Unexplained;
+        self.factor(&[Target::Unexplained], scope.part, name, class, "")
+    }
+
+    /// Returns the remaining part of the time that latencies do not explain.
     pub(crate) fn residual(&self, graph: &Graph, scope: Scope, residual: i64) -> (i64, bool) {
         let is_other = self.is_of_groups
             && !matches!(
@@ -524,38 +611,31 @@ impl<'c> Effects<'c> {
         {
             return (0, true);
         }
-        let name = match scope.of {
-            NodeOf::Start(op) => graph.parts[scope.part].ops.name[op],
-            NodeOf::Point(point) => graph.call_class(scope.part, point).1,
-            _ => NONE,
-        };
-        let of_rules = |targets: &[Target], class: Class, word: &str| {
-            self.factor(targets, scope.part, name, class, word)
-        };
-        let both = |a: (f64, bool), b: (f64, bool)| (a.0 * b.0, a.1 || b.1);
-        let class = Class::Unexplained;
-        let unexplained = of_rules(&[Target::Unexplained], class, "");
-        let of_rest = both(unexplained, self.group_factor(class));
+        if self.in_graph(graph, scope) {
+            return (0, true);
+        }
+        let unexplained = self.unexplained(graph, scope);
         let edge = graph.binding(scope.node);
+        let of_rules = |target: Target, class: Class, word: &str| {
+            let name = graph.name_of(scope.part, scope.of);
+            (self.factor(&[target], scope.part, name, class, word), class)
+        };
         let (of_latency, class) = match edge.map(|edge| edge.kind) {
-            Some(EdgeKind::Stream | EdgeKind::Event) => {
-                (of_rules(&[Target::Gap], Class::Queue, ""), Class::Queue)
-            }
-            Some(EdgeKind::Launch) => {
-                let class = Class::LaunchLatency;
-                (of_rules(&[Target::Launch], class, "latency"), class)
-            }
+            Some(EdgeKind::Stream | EdgeKind::Event) => of_rules(Target::Gap, Class::Queue, ""),
+            Some(EdgeKind::Launch) => of_rules(Target::Launch, Class::LaunchLatency, "latency"),
             // A faster synchronisation takes the typical time; what one took longer stays.
             Some(EdgeKind::Sync | EdgeKind::Spin) => ((1.0, false), Class::Sync),
             Some(EdgeKind::QueueFull) => ((1.0, false), Class::QueueFull),
-            _ => ((1.0, false), class),
+            _ => ((1.0, false), Class::Unexplained),
         };
         let latency = edge.map_or(0, |edge| {
             graph.cost(edge, scope.node, true) - graph.cost(edge, scope.node, false)
         });
         let latency = latency.clamp(0, residual);
         let rest = residual - latency;
+        let both = |a: (f64, bool), b: (f64, bool)| (a.0 * b.0, a.1 || b.1);
         let of_latency = both(of_latency, both(unexplained, self.group_factor(class)));
+        let of_rest = both(unexplained, self.group_factor(Class::Unexplained));
         let rank = self.rank(graph, scope);
         (
             scale(latency, of_latency.0 * rank) + scale(rest, of_rest.0 * rank),

@@ -88,9 +88,9 @@ pub struct Graph {
     tags: Vec<Tag>,
     /// Part of each node; [`NONE`] for a joint arrival, which belongs to no part.
     part: Vec<u32>,
-    /// Unexplained time of each node: its recorded time less its latest arrival.
+    /// Unexplained time of each node: its recorded time less its latest arrival, with the costs of its dependencies.
     pub(crate) residual: Vec<i64>,
-    /// Cost of each dependency with typical latencies.
+    /// Cost of each dependency: latencies are typical, but for those that explain when a start followed them.
     costs: Vec<i64>,
     /// Group of each cost; `None` if it has several groups or none.
     groups: Vec<Option<Group>>,
@@ -158,7 +158,7 @@ impl Graph {
         graph.sort();
         graph.price();
         graph.residual = (0..place(graph.time.len()))
-            .map(|node| graph.unexplained(node))
+            .map(|node| graph.take_in_excess(node))
             .collect();
         let each = graph.parts.iter().zip(&graph.offsets);
         graph.steps = each
@@ -404,14 +404,34 @@ impl Graph {
         (self.costs[at], self.groups[at])
     }
 
-    /// Returns the recorded time of a node less its latest arrival with typical latencies.
-    fn unexplained(&self, node: u32) -> i64 {
-        let arrivals = self
-            .edges(node)
-            .map(|edge| self.time[edge.from as usize].saturating_add(self.cost(edge, node, false)));
+    /// Returns the recorded time of a node less its latest arrival. Where the binding latency explains that time up to its high
+    /// value, adds it to the cost of that latency: where something else arrives later under a change, a start no longer waits
+    /// for it.
+    fn take_in_excess(&mut self, node: u32) -> i64 {
         let recorded = self.time[node as usize];
+        let arrivals = self
+            .edges_at(node)
+            .map(|(at, edge)| self.time[edge.from as usize].saturating_add(self.costs[at]));
         let latest = arrivals.max().unwrap_or(recorded);
-        recorded.saturating_sub(latest).max(0)
+        let residual = recorded.saturating_sub(latest).max(0);
+        if residual == 0 {
+            return 0;
+        }
+        let Some((at, edge)) = self
+            .binding_at(node)
+            .filter(|(_, edge)| edge.kind.delays_start())
+        else {
+            return residual;
+        };
+        let excess = self.cost(edge, node, true) - self.cost(edge, node, false);
+        match residual <= excess {
+            true => {
+                self.costs[at] += residual;
+                0
+            }
+            // The latency does not explain the start: nothing tells what it waited for.
+            false => residual,
+        }
     }
 
     /// Returns the part and kind of a node.
@@ -478,17 +498,40 @@ impl Graph {
     /// Returns the dependency with the latest arrival at a node, with typical latencies. Of equal
     /// arrivals the first kind counts.
     pub(crate) fn binding(&self, node: u32) -> Option<Edge> {
-        let arrivals = self.edges(node).map(|edge| {
+        self.binding_at(node).map(|(_, edge)| edge)
+    }
+
+    /// Returns [`Graph::binding`] with its index.
+    fn binding_at(&self, node: u32) -> Option<(usize, Edge)> {
+        let arrivals = self.edges_at(node).map(|(index, edge)| {
             let at = self.time[edge.from as usize].saturating_add(self.cost(edge, node, false));
-            (edge, at)
+            (index, edge, at)
         });
         // Keeps the first of equal arrivals unless a later one is of a preferred kind.
         let latest = arrivals.reduce(|best, next| {
             let better =
-                (next.1, std::cmp::Reverse(next.0.kind)) > (best.1, std::cmp::Reverse(best.0.kind));
+                (next.2, std::cmp::Reverse(next.1.kind)) > (best.2, std::cmp::Reverse(best.1.kind));
             if better { next } else { best }
         });
-        latest.map(|(edge, _)| edge)
+        latest.map(|(index, edge, _)| (index, edge))
+    }
+
+    /// Returns the recordings, to be joined with others.
+    #[must_use]
+    pub fn into_parts(self) -> Vec<Part> {
+        self.parts
+    }
+
+    /// Returns the time that the paths of the steps of a recording spend on each rank.
+    pub fn path_by_rank(&self, recording: usize) -> BTreeMap<u32, i64> {
+        let mut out = BTreeMap::new();
+        for step in self.steps(recording) {
+            self.walk(recording, step, |stretch| {
+                let rank = self.parts[stretch.part].rank;
+                *out.entry(rank).or_default() += stretch.end - stretch.begin;
+            });
+        }
+        out
     }
 
     /// Returns the ranks, in order.
@@ -510,6 +553,15 @@ impl Graph {
                 part.host.calls.class(call as usize),
                 part.host.calls.name[call as usize],
             ),
+        }
+    }
+
+    /// Returns the name of the work or call of a node, as an index into the names of its part.
+    pub(crate) fn name_of(&self, part: usize, of: NodeOf) -> u32 {
+        match of {
+            NodeOf::Start(op) => self.parts[part].ops.name[op],
+            NodeOf::Point(point) => self.call_class(part, point).1,
+            _ => NONE,
         }
     }
 

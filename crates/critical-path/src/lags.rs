@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::class::Lag;
 
 /// Minimum number of samples; below it the default counts.
-const FEW: usize = 5;
+pub(crate) const FEW: usize = 5;
 
 /// A latency of one trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -32,6 +32,22 @@ impl LagTime {
             typical_ns,
             high_ns: 2 * typical_ns,
             samples: 0,
+        }
+    }
+
+    /// Returns `true` if the trace has too few samples, so that the values are defaults.
+    pub(crate) fn is_assumed(&self) -> bool {
+        self.samples < FEW as u64
+    }
+
+    /// Returns the default of a latency that no sample shows, but that is not longer than `limit`.
+    pub(crate) fn at_most(lag: Lag, limit: Option<i64>, samples: usize) -> Self {
+        let default = Self::default_of(lag);
+        let typical_ns = default.typical_ns.min(limit.unwrap_or(i64::MAX));
+        Self {
+            typical_ns,
+            high_ns: 2 * typical_ns,
+            samples: samples as u64,
         }
     }
 

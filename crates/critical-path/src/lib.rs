@@ -59,13 +59,13 @@ pub mod tables;
 mod waits;
 
 pub use analysis::{Error, Options, analyse, step_rows};
-pub use answer::{bound_by, common_limit, doubts, lines, sentences};
+pub use answer::{bound_by, common_limit, doubts, lines, sentences, usual_steps};
 pub use change::{Change, ChangeError, Target};
 pub use class::{Class, EdgeKind, Evidence, Group, Lag, Limit};
 pub use exported::path_trace;
 pub use graph::Graph;
 pub use lags::LagTime;
-pub use marks::marks;
+pub use marks::{marks, marks_by_process};
 pub use part::{Part, PartOptions};
 pub use path::{Groups, Segment};
 pub use replay::{Replay, Window};

@@ -7,10 +7,11 @@ use trace_model::{StrId, Trace, Waiting, takes_requests};
 /// Functions that load data (PyTorch).
 const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloader.py(*): __next__|*data_loader.py(*): __next__";
 
-/// Returns `true` for a function of the interpreter that only waits: for a socket, a lock, a process or a timer. Functions of
-/// Python that wait call one of these, and their own time is work.
+/// Returns `true` for a primitive that only waits: for a socket, a lock, a process or a timer. Functions of Python, which are
+/// recorded with their file and line (`threading.py(607): wait`), call one of these, and their own time is work.
 fn is_blocking(name: &str) -> bool {
-    name.starts_with('<') && matches!(Waiting::of_call(name), Some(Waiting::Input | Waiting::Peer))
+    let is_python = name.contains("): ") && !name.starts_with('<');
+    !is_python && matches!(Waiting::of_call(name), Some(Waiting::Input | Waiting::Peer))
 }
 
 /// Meaning of the name of a host slice.
@@ -142,3 +143,27 @@ pub(crate) fn place(at: usize) -> u32 {
 
 /// Marks a missing index.
 pub(crate) const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::is_blocking;
+
+    #[test]
+    fn primitives_wait_and_functions_of_python_work() {
+        for (name, want) in [
+            ("time.sleep", true),
+            ("<built-in function sleep>", true),
+            ("epoll_wait", true),
+            (
+                "<built-in method acquire of _thread.lock object at 0x7f>",
+                true,
+            ),
+            ("threading.py(607): wait", false),
+            ("vllm/v1/engine/core.py(702): sleep", false),
+            ("schedule", false),
+            ("aten::item", false),
+        ] {
+            assert_eq!(is_blocking(name), want, "{name}");
+        }
+    }
+}

@@ -94,20 +94,29 @@ impl Ops {
     }
 
     fn order(&mut self) {
-        let mut compute = vec![0_i64; self.streams.len()];
         let mut last = vec![NONE; self.streams.len()];
         self.by_stream = vec![Vec::new(); self.streams.len()];
         self.ahead = Vec::with_capacity(self.len());
         for i in 0..self.len() {
             let stream = self.stream[i] as usize;
             self.by_stream[stream].push(place(i));
-            if matches!(self.class[i], Class::Kernel(_)) {
-                compute[stream] += self.end[i] - self.start[i];
-            }
             let ahead = last[stream];
             self.ahead.push(ahead);
             if ahead == NONE || self.end[i] >= self.end[ahead as usize] {
                 last[stream] = place(i);
+            }
+        }
+        self.choose_main(|_| true);
+    }
+
+    /// Chooses the stream with the most computation by calls of one engine: `is_own` by the index of a call.
+    pub(crate) fn choose_main(&mut self, is_own: impl Fn(usize) -> bool) {
+        let mut compute = vec![0_i64; self.streams.len()];
+        for i in 0..self.len() {
+            let call = self.call[i];
+            if matches!(self.class[i], Class::Kernel(_)) && (call == NONE || is_own(call as usize))
+            {
+                compute[self.stream[i] as usize] += self.end[i] - self.start[i];
             }
         }
         let most = (0..compute.len()).max_by_key(|&s| {

@@ -5,7 +5,7 @@ use trace_model::kernel::TraceIndex;
 use crate::calls::{CallKind, Host};
 use crate::class::{EdgeKind, Evidence, Lag};
 use crate::guess::{Guesses, timing};
-use crate::lags::{LagTime, Lags};
+use crate::lags::{FEW, LagTime, Lags};
 use crate::names::{NONE, Names, place};
 use crate::ops::Ops;
 use crate::points::{Points, Role};
@@ -41,6 +41,8 @@ pub struct Part {
     pub(crate) lags: Lags,
     pub(crate) ties: Vec<Tie>,
     pub(crate) contradicted: u64,
+    /// Number of other processes that mark steps of their own and submit work.
+    pub(crate) other_engines: u32,
     pub(crate) assigned: Assigned,
     /// Begin node of each call.
     call_node: Vec<u32>,
@@ -67,6 +69,10 @@ impl Part {
             names.text(name).contains("Async")
         });
         drop(submitted_by);
+        let other_engines = host.set_apart(index, marks);
+        if other_engines > 0 {
+            ops.choose_main(|call| !host.calls.is_of_other(call));
+        }
         let thread_ops = ThreadOps::new(&host, &ops);
         let mut waiting = Waiting::new(index, &host, &ops);
         waiting.synchronisations(&mut host.calls, &thread_ops);
@@ -85,9 +91,10 @@ impl Part {
         let mut lags = Lags::default();
         let mut ends = ops.end.clone();
         ends.sort_unstable();
-        lags.0[Lag::Launch as usize] = launch_lag(&ops, &host, &ends);
+        let launch = launch_lag(&ops, &host, &ends);
+        lags.0[Lag::Launch as usize] = launch;
         for lag in [Lag::Stream, Lag::Graph, Lag::Copy, Lag::AfterCopy] {
-            lags.0[lag as usize] = stream_lag(&ops, &host, lag, &ends);
+            lags.0[lag as usize] = stream_lag(&ops, &host, lag, &ends, launch);
         }
         drop(ends);
         let mut guesses = Guesses::default();
@@ -110,6 +117,7 @@ impl Part {
             lags,
             ties,
             contradicted: 0,
+            other_engines,
             assigned,
             call_node: Vec::new(),
             run: Vec::new(),
@@ -144,6 +152,10 @@ impl Part {
         host.link(&mut ops, &submitted_by, |name| {
             names.text(name).contains("Async")
         });
+        let other_engines = host.set_apart(index, marks);
+        if other_engines > 0 {
+            ops.choose_main(|call| !host.calls.is_of_other(call));
+        }
         let assigned = Assigned::new(&ops, &host.calls, marks);
         let part = Self {
             rank: 0,
@@ -154,6 +166,7 @@ impl Part {
             lags: Lags::default(),
             ties: Vec::new(),
             contradicted: 0,
+            other_engines,
             assigned,
             call_node: Vec::new(),
             run: Vec::new(),
@@ -489,19 +502,60 @@ fn may_wait_for_other(ends: &[i64], from: i64, to: i64) -> bool {
     next.is_some_and(|end| *end <= to)
 }
 
-/// Estimates the latency from issue to start, on streams that were idle at the issue.
+/// A start behind earlier work of its stream: time since its issue, time since the end of that work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Behind {
+    since_issue: i64,
+    since_end: i64,
+}
+
+/// Returns `true` if these starts followed their launches and not the work ahead of them: the time since the issue then varies
+/// less than the time since that end. Kernels that are shorter than the launch latency are launched before their predecessor
+/// ends, and look queued.
+fn follow_their_launches(starts: &[Behind]) -> bool {
+    starts.len() >= FEW
+        && spread(starts.iter().map(|start| start.since_issue))
+            < spread(starts.iter().map(|start| start.since_end))
+}
+
+/// Returns the distance of the quartiles.
+fn spread(values: impl Iterator<Item = i64>) -> i64 {
+    let mut values: Vec<i64> = values.collect();
+    values.sort_unstable();
+    let quarter = |quarters: usize| values.get(values.len() * quarters / 4).copied();
+    quarter(3).unwrap_or(0) - quarter(1).unwrap_or(0)
+}
+
+/// Estimates the latency from issue to start, on streams that were idle at the issue; where there are few, from starts behind
+/// other work that followed their launches.
 fn launch_lag(ops: &Ops, host: &Host, ends: &[i64]) -> LagTime {
     let mut samples = Vec::new();
+    let mut behind = Vec::new();
     for op in 0..ops.len() {
         if !launched(ops, op) {
             continue;
         }
-        let issue = host.calls.issue[ops.call[op] as usize];
-        let ahead = ops.ahead[op];
-        let is_idle = ahead == NONE || ops.end[ahead as usize] <= issue;
-        if is_idle && ops.start[op] >= issue && !may_wait_for_other(ends, issue, ops.start[op]) {
-            samples.push(ops.start[op] - issue);
+        let (issue, start) = (host.calls.issue[ops.call[op] as usize], ops.start[op]);
+        let end = match ops.ahead[op] {
+            NONE => i64::MIN,
+            ahead => ops.end[ahead as usize],
+        };
+        if start < issue.max(end) || may_wait_for_other(ends, issue.max(end), start) {
+            continue;
         }
+        let since_issue = start - issue;
+        if end <= issue {
+            samples.push(since_issue);
+        } else {
+            let since_end = start - end;
+            behind.push(Behind {
+                since_issue,
+                since_end,
+            });
+        }
+    }
+    if samples.len() < FEW && follow_their_launches(&behind) {
+        samples.extend(behind.iter().map(|start| start.since_issue));
     }
     LagTime::of(Lag::Launch, &mut samples)
 }
@@ -509,20 +563,53 @@ fn launch_lag(ops: &Ops, host: &Host, ends: &[i64]) -> LagTime {
 /// Estimates the latency between operations of a stream, where the later one was queued when the
 /// earlier one ended, and waited for nothing else.
 ///
-/// Work without a recorded launch is no sample: whether it was queued or came late is not known.
-fn stream_lag(ops: &Ops, host: &Host, lag: Lag, ends: &[i64]) -> LagTime {
+/// Work without a recorded launch is no sample: whether it was queued or came late is not known. Work that was launched before
+/// its predecessor ended, by less than the launch latency, was still on its way: the time since that end then depends on when
+/// the launch arrived, and is an upper limit of the latency alone.
+fn stream_lag(ops: &Ops, host: &Host, lag: Lag, ends: &[i64], launch: LagTime) -> LagTime {
     let mut samples = Vec::new();
+    let mut behind = Vec::new();
     for op in 0..ops.len() {
         let (ahead, call) = (ops.ahead[op], ops.call[op]);
         if ahead == NONE || call == NONE || ops.gap_lag(op) != lag {
             continue;
         }
         let (end, start) = (ops.end[ahead as usize], ops.start[op]);
+        if start < end || may_wait_for_other(ends, end, start) {
+            continue;
+        }
+        let since_end = start - end;
+        let issue = host.calls.issue[call as usize];
         // Further work of one call is queued with its first.
-        let is_queued = !launched(ops, op) || host.calls.issue[call as usize] <= end;
-        if is_queued && start >= end && !may_wait_for_other(ends, end, start) {
-            samples.push(start - end);
+        if !launched(ops, op) || issue.saturating_add(launch.high_ns) <= end {
+            samples.push(since_end);
+        } else if issue <= end {
+            let since_issue = start - issue;
+            behind.push(Behind {
+                since_issue,
+                since_end,
+            });
         }
     }
-    LagTime::of(lag, &mut samples)
+    if samples.len() >= FEW {
+        return LagTime::of(lag, &mut samples);
+    }
+    let waited: Vec<Behind> = match launch.is_assumed() {
+        true if follow_their_launches(&behind) => Vec::new(),
+        true => behind.clone(),
+        // They start later than their launches explain.
+        false => {
+            let late = behind.iter().copied();
+            let late = late.filter(|start| start.since_issue > launch.high_ns);
+            late.collect()
+        }
+    };
+    // A few exceed the high value of a latency by chance.
+    if waited.len() * 2 > behind.len() {
+        samples.extend(waited.iter().map(|start| start.since_end));
+        return LagTime::of(lag, &mut samples);
+    }
+    let mut longest: Vec<i64> = behind.iter().map(|start| start.since_end).collect();
+    longest.sort_unstable();
+    LagTime::at_most(lag, longest.get(longest.len() / 20).copied(), samples.len())
 }

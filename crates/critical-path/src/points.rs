@@ -304,7 +304,8 @@ impl Walk<'_> {
         let class = match activity {
             _ if requests => Class::Requests,
             _ if data => Class::Input,
-            _ if meaning.blocking => Class::Blocked,
+            // Operators share names with primitives, and compute.
+            _ if meaning.blocking && activity != Activity::CpuOp => Class::Blocked,
             Activity::PythonFunction => Class::HostPython,
             Activity::CpuOp => Class::HostOp,
             Activity::Overhead => Class::Profiler,

@@ -7,7 +7,7 @@
 use crate::change::{Action, Change};
 use crate::class::EdgeKind;
 use crate::effect::{Effects, Scope};
-use crate::graph::Graph;
+use crate::graph::{Graph, NodeOf};
 use crate::names::NONE;
 
 /// Times of a window under a change.
@@ -60,6 +60,9 @@ impl Graph {
     pub(crate) fn run(&self, effects: &Effects<'_>, window: Window, mode: Mode) -> Replay {
         let mut time = self.time.clone();
         let mut touched = effects.touched;
+        let joins = self.first_joins();
+        // By how much the last joint arrival is later than recorded.
+        let mut shift = 0;
         for &node in &self.order {
             let recorded = self.time[node as usize];
             if recorded <= window.begin_ns {
@@ -77,7 +80,7 @@ impl Graph {
                 };
                 let changed = match known {
                     Some(cost) => Some((cost, false)),
-                    None => effects.cost(self, edge, scope, mode, window),
+                    None => effects.cost(self, (at, edge), scope, mode, window),
                 };
                 let Some((cost, is_touched)) = changed else {
                     touched += 1;
@@ -93,7 +96,11 @@ impl Graph {
                 latest = Some(latest.map_or(at, |known| known.max(at)));
             }
             if !waits {
-                // No dependency leads here: it comes from outside and keeps its time.
+                // No dependency leads here: it comes from outside and keeps its time. A rank whose recording began amid the
+                // collectives of the others was in step with them before, though.
+                if shift != 0 && joins.get(part).is_some_and(|join| recorded < *join) {
+                    time[node as usize] = recorded.saturating_add(shift).max(window.begin_ns);
+                }
                 continue;
             }
             let residual = match mode {
@@ -111,8 +118,27 @@ impl Graph {
                 Some(arrival) => new.max(arrival),
                 None => new,
             };
+            if of == NodeOf::Arrival {
+                shift = time[node as usize].saturating_sub(recorded);
+            }
         }
         Replay { time, touched }
+    }
+
+    /// Returns the time of the first joint arrival of each part.
+    fn first_joins(&self) -> Vec<i64> {
+        let mut out = vec![i64::MIN; self.parts.len()];
+        let first = self.offsets.get(self.parts.len()).copied();
+        for joint in first.unwrap_or(u32::MAX)..crate::names::place(self.time.len()) {
+            let at = self.time[joint as usize];
+            for part in self.edges(joint).filter_map(|edge| self.part_of(edge.from)) {
+                out[part] = match out[part] {
+                    i64::MIN => at,
+                    known => known.min(at),
+                };
+            }
+        }
+        out
     }
 
     /// Returns the new begin and end of each of `steps`, which are (rank, step) in order.

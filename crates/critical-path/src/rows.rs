@@ -26,6 +26,20 @@ pub struct RecordingRow {
     pub unlinked: u64,
     /// Number of runtime API calls.
     pub calls: u64,
+    /// Number of marks of steps without GPU activity and runtime calls: their time is in the step that follows.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub marks_without_work: u32,
+    /// Number of other processes in the recording that mark steps of their own: these and their work are in no step.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub other_engines: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A stream.
@@ -219,8 +233,11 @@ pub struct Straggler {
     pub class: Class,
     /// Name of the kernel, call or function.
     pub name: String,
-    /// How much longer that takes than on the median rank.
+    /// How much longer that takes than on the median rank, in the time that all ranks have steps in.
     pub longer_ns: i64,
+    /// Number of its steps in that time, where a rank lacks some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub common_steps: Option<usize>,
 }
 
 /// Prediction for the window without the time of a group.

@@ -45,10 +45,10 @@ impl Graph {
         for &node in self.order.iter().rev() {
             let own = latest[node as usize];
             let residual = self.residual[node as usize];
-            for edge in self.edges(node) {
+            for (at, edge) in self.edges_at(node) {
                 let cost = match edge.kind {
                     EdgeKind::Input => 0,
-                    _ => self.cost(edge, node, false),
+                    _ => self.price_of(at).0,
                 };
                 if own == i64::MAX {
                     continue;

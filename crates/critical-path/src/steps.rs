@@ -128,7 +128,9 @@ impl Assigned {
         for op in 0..ops.len() {
             let call = ops.call[op];
             if call != NONE {
-                out.of_op[op] = out.at(calls.begin[call as usize]);
+                if !calls.is_of_other(call as usize) {
+                    out.of_op[op] = out.at(calls.begin[call as usize]);
+                }
             } else if calls.len() == 0 {
                 // Without any call the marks can only be those of the device.
                 out.of_op[op] = out.at(ops.start[op]);
@@ -158,7 +160,7 @@ impl Assigned {
     /// Returns the last call of each step.
     pub(crate) fn last_calls(&self, calls: &Calls) -> Vec<u32> {
         let mut last = vec![NONE; self.host.len()];
-        for call in 0..calls.len() {
+        for call in (0..calls.len()).filter(|call| !calls.is_of_other(*call)) {
             let step = self.at(calls.begin[call]) as usize;
             if let Some(slot) = last.get_mut(step)
                 && (*slot == NONE || calls.end[call] >= calls.end[*slot as usize])

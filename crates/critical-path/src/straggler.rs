@@ -11,11 +11,13 @@ use crate::names::place;
 use crate::points::Role;
 use crate::replay::Window;
 use crate::rows::{Prediction, Straggler};
+use crate::steps::Step;
 
 /// Minimum gain of a window with a rank as fast as the median one from which the rank is named, in percent.
 const NOTABLE: f64 = 5.0;
 
-/// Returns the rank that the others wait for longest in their collectives.
+/// Returns the rank that the others wait for longest in their collectives; `None` if it does not cause most of the waits: ranks
+/// that are late in turn hold each other up.
 pub(crate) fn candidate(graph: &Graph, window: Window) -> Option<u32> {
     let mut caused: BTreeMap<u32, i64> = BTreeMap::new();
     let first = graph.offsets.get(graph.parts.len()).copied()?;
@@ -36,7 +38,10 @@ pub(crate) fn candidate(graph: &Graph, window: Window) -> Option<u32> {
             *caused.entry(rank).or_default() += waited;
         }
     }
-    let most = caused.into_iter().filter(|(_, ns)| *ns > 0);
+    let all: i64 = caused.values().sum();
+    let most = caused
+        .into_iter()
+        .filter(|(_, ns)| ns.saturating_mul(2) > all);
     let most = most.max_by_key(|(rank, ns)| (*ns, std::cmp::Reverse(*rank)));
     most.map(|(rank, _)| rank)
 }
@@ -52,8 +57,9 @@ pub(crate) fn straggler(
         return None;
     }
     let at = graph.parts.iter().position(|part| part.rank == rank)?;
+    let common = common_window(graph, window);
     let all: Vec<BTreeMap<(Class, &str), i64>> = (0..graph.parts.len())
-        .map(|at| own_times(graph, at, window))
+        .map(|at| own_times(graph, at, common.unwrap_or(window)))
         .collect();
     let longer = all.get(at)?.iter().map(|(key, ns)| {
         let mut each: Vec<i64> = all
@@ -73,6 +79,39 @@ pub(crate) fn straggler(
         class,
         name: name.to_owned(),
         longer_ns: longer_ns.max(0),
+        common_steps: common.map(|common| inside(graph.steps(at), common).count()),
+    })
+}
+
+/// Returns the part of a window in which all ranks have steps, if some rank lacks steps and there is such a part: sums over
+/// different steps do not compare.
+fn common_window(graph: &Graph, window: Window) -> Option<Window> {
+    let counts: Vec<usize> = (0..graph.parts.len())
+        .map(|at| inside(graph.steps(at), window).count())
+        .collect();
+    if counts.windows(2).all(|pair| pair[0] == pair[1]) {
+        return None;
+    }
+    let edge = |of: fn(&Step) -> i64, last: bool| {
+        let each = (0..graph.parts.len()).filter_map(move |at| {
+            let mut steps = inside(graph.steps(at), window);
+            match last {
+                true => steps.last().map(of),
+                false => steps.next().map(of),
+            }
+        });
+        each.collect::<Vec<i64>>()
+    };
+    let begin_ns = edge(|step| step.begin_ns, false).into_iter().max()?;
+    let end_ns = edge(|step| step.end_ns, true).into_iter().min()?;
+    (begin_ns < end_ns).then_some(Window { begin_ns, end_ns })
+}
+
+/// Returns the steps whose middle lies in a window.
+fn inside(steps: &[Step], window: Window) -> impl Iterator<Item = &Step> {
+    steps.iter().filter(move |step| {
+        let middle = step.begin_ns + step.duration_ns() / 2;
+        window.begin_ns <= middle && middle <= window.end_ns
     })
 }
 

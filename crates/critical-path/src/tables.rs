@@ -28,46 +28,104 @@ fn short<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.iter().map(name_of).collect()
 }
 
-/// Returns the steps with begin, end, verdict, time by group and errors of the model: a row for each step of each rank.
+/// Form of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// All columns, times as recorded: for programs.
+    Wide,
+    /// The main columns, times since the begin of the window: for terminals.
+    Narrow,
+}
+
+/// A table under construction whose rows have the cells of both forms.
+struct Formed {
+    table: Table,
+    /// `true` for each cell of a row that the form has.
+    keeps: Vec<bool>,
+}
+
+impl Formed {
+    /// Creates a table with the columns of `form`; a column without a form is in both.
+    fn new(
+        name: &'static str,
+        form: Form,
+        columns: Vec<(Option<Form>, Column)>,
+    ) -> report::Result<Self> {
+        let is_in = |of: Option<Form>| of.is_none_or(|of| of == form);
+        let keeps = columns.iter().map(|(of, _)| is_in(*of)).collect();
+        let columns = columns.into_iter();
+        let columns = columns.filter_map(|(of, column)| is_in(of).then_some(column));
+        Ok(Self {
+            table: Table::new(name, columns.collect::<Vec<_>>())?,
+            keeps,
+        })
+    }
+
+    fn push(&mut self, cells: &[Cell<'_>]) -> report::Result<()> {
+        let kept = cells.iter().zip(&self.keeps);
+        let kept: Vec<Cell<'_>> = kept
+            .filter(|(_, keeps)| **keeps)
+            .map(|(cell, _)| *cell)
+            .collect();
+        self.table.push(&kept)
+    }
+}
+
+const WIDE: Option<Form> = Some(Form::Wide);
+const NARROW: Option<Form> = Some(Form::Narrow);
+
+/// Returns at most `rows` steps with their time and verdict; the wide form has begin, end, time by group and errors of the model
+/// as well.
 ///
 /// # Errors
 ///
 /// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
-pub fn steps(analysis: &Analysis) -> report::Result<Table> {
+pub fn steps(analysis: &Analysis, form: Form, rows: usize) -> report::Result<Table> {
+    let wide = |name| (WIDE, nanos(name, name));
     let mut columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        Column::text("name"),
-        nanos("host_begin_ns", "host_begin_ns"),
-        nanos("host_end_ns", "host_end_ns"),
-        nanos("device_begin_ns", "device_begin_ns"),
-        nanos("device_end_ns", "device_end_ns"),
-        nanos("begin_ns", "begin_ns"),
-        nanos("end_ns", "end_ns"),
-        nanos("duration_ns", "duration_ns"),
-        Column::text("flags"),
-        Column::text("verdict"),
-        Column::text("limit"),
-        Column::real("share_pct").unit(Unit::Pct),
+        (None, Column::uint("rank")),
+        (None, Column::uint("step")),
+        (None, Column::text("name")),
+        wide("host_begin_ns"),
+        wide("host_end_ns"),
+        wide("device_begin_ns"),
+        wide("device_end_ns"),
+        wide("begin_ns"),
+        wide("end_ns"),
+        wide("duration_ns"),
+        (NARROW, nanos("duration_ns", "step time")),
+        (None, Column::text("flags")),
+        (WIDE, Column::text("verdict")),
+        (WIDE, Column::text("limit")),
+        (NARROW, Column::text("verdict")),
+        (WIDE, Column::real("share_pct").unit(Unit::Pct)),
+        (NARROW, pct("share_pct", "share")),
     ];
-    columns.extend([
-        nanos("gpu_ns", "gpu_ns"),
-        nanos("comm_ns", "comm_ns"),
-        nanos("launch_ns", "launch_ns"),
-        nanos("host_ns", "host_ns"),
-        nanos("sync_ns", "sync_ns"),
-        nanos("wait_ns", "wait_ns"),
-        nanos("input_ns", "input_ns"),
-        nanos("unknown_ns", "unknown_ns"),
-        nanos("other_ranks_ns", "other_ranks_ns"),
-        nanos("unexplained_ns", "unexplained_ns"),
-        nanos("guessed_ns", "guessed_ns"),
-        nanos("model_ns", "model_ns"),
-    ]);
-    let mut table = Table::new("steps", columns)?;
-    for row in &analysis.steps {
+    columns.extend(
+        [
+            "gpu_ns",
+            "comm_ns",
+            "launch_ns",
+            "host_ns",
+            "sync_ns",
+            "wait_ns",
+            "input_ns",
+            "unknown_ns",
+            "other_ranks_ns",
+            "unexplained_ns",
+            "guessed_ns",
+            "model_ns",
+        ]
+        .map(wide),
+    );
+    let mut table = Formed::new("steps", form, columns)?;
+    for row in analysis.steps.iter().take(rows) {
         let flags: Vec<&str> = row.flags.iter().map(|flag| flag.name()).collect();
         let flags = flags.join(" ");
+        let both = match row.limit {
+            Some(limit) => format!("{} ({})", row.verdict, limit.name()),
+            None => row.verdict.to_owned(),
+        };
         let mut cells: Vec<Cell<'_>> = vec![
             u64::from(row.rank).into(),
             u64::from(row.step).into(),
@@ -79,9 +137,12 @@ pub fn steps(analysis: &Analysis) -> report::Result<Table> {
             row.begin_ns.into(),
             row.end_ns.into(),
             row.duration_ns.into(),
+            row.duration_ns.into(),
             flags.as_str().into(),
             row.verdict.into(),
             row.limit.map(|limit| limit.name()).into(),
+            both.as_str().into(),
+            row.share_pct.into(),
             row.share_pct.into(),
         ];
         let groups = Group::ALL.into_iter();
@@ -94,43 +155,7 @@ pub fn steps(analysis: &Analysis) -> report::Result<Table> {
         ]);
         table.push(&cells)?;
     }
-    Ok(table)
-}
-
-/// Returns the first `rows` steps with the main columns.
-///
-/// # Errors
-///
-/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
-pub fn steps_narrow(analysis: &Analysis, rows: usize) -> report::Result<Table> {
-    let columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        Column::text("name"),
-        nanos("duration_ns", "step time"),
-        Column::text("verdict"),
-        pct("share_pct", "share"),
-        Column::text("flags"),
-    ];
-    let mut table = Table::new("steps", columns)?;
-    for row in analysis.steps.iter().take(rows) {
-        let flags: Vec<&str> = row.flags.iter().map(|flag| flag.name()).collect();
-        let flags = flags.join(" ");
-        let verdict = match row.limit {
-            Some(limit) => format!("{} ({})", row.verdict, limit.name()),
-            None => row.verdict.to_owned(),
-        };
-        table.push(&[
-            u64::from(row.rank).into(),
-            u64::from(row.step).into(),
-            row.name.as_str().into(),
-            row.duration_ns.into(),
-            verdict.as_str().into(),
-            row.share_pct.into(),
-            flags.as_str().into(),
-        ])?;
-    }
-    Ok(table)
+    Ok(table.table)
 }
 
 /// Returns the segments of the path in order of time; only those that the analysis was asked to keep.
@@ -138,19 +163,21 @@ pub fn steps_narrow(analysis: &Analysis, rows: usize) -> report::Result<Table> {
 /// # Errors
 ///
 /// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
-pub fn segments(analysis: &Analysis) -> report::Result<Table> {
+pub fn segments(analysis: &Analysis, form: Form) -> report::Result<Table> {
     let columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        nanos("begin_ns", "begin_ns"),
-        nanos("end_ns", "end_ns"),
-        Column::text("class"),
-        Column::text("group"),
-        Column::text("name"),
-        Column::text("evidence"),
-        Column::uint("on_rank"),
+        (None, Column::uint("rank")),
+        (None, Column::uint("step")),
+        (WIDE, nanos("begin_ns", "begin_ns")),
+        (WIDE, nanos("end_ns", "end_ns")),
+        (NARROW, nanos("since_ns", "since begin")),
+        (NARROW, nanos("length_ns", "length")),
+        (None, Column::text("class")),
+        (WIDE, Column::text("group")),
+        (None, Column::text("name")),
+        (None, Column::text("evidence")),
+        (None, Column::uint("on_rank")),
     ];
-    let mut table = Table::new("segments", columns)?;
+    let mut table = Formed::new("segments", form, columns)?;
     for row in &analysis.segments {
         let segment = &row.segment;
         let class = segment.class.name();
@@ -159,6 +186,8 @@ pub fn segments(analysis: &Analysis) -> report::Result<Table> {
             u64::from(row.step).into(),
             segment.begin_ns.into(),
             segment.end_ns.into(),
+            (segment.begin_ns - analysis.window.begin_ns).into(),
+            (segment.end_ns - segment.begin_ns).into(),
             class.as_str().into(),
             segment.class.group().name().into(),
             segment.name.as_str().into(),
@@ -166,41 +195,7 @@ pub fn segments(analysis: &Analysis) -> report::Result<Table> {
             u64::from(segment.on_rank).into(),
         ])?;
     }
-    Ok(table)
-}
-
-/// Returns the segments with times since the begin of the window.
-///
-/// # Errors
-///
-/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
-pub fn segments_narrow(analysis: &Analysis) -> report::Result<Table> {
-    let columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        nanos("since_ns", "since begin"),
-        nanos("length_ns", "length"),
-        Column::text("class"),
-        Column::text("name"),
-        Column::text("evidence"),
-        Column::uint("on_rank"),
-    ];
-    let mut table = Table::new("segments", columns)?;
-    for row in &analysis.segments {
-        let segment = &row.segment;
-        let class = segment.class.name();
-        table.push(&[
-            u64::from(row.rank).into(),
-            u64::from(row.step).into(),
-            (segment.begin_ns - analysis.window.begin_ns).into(),
-            (segment.end_ns - segment.begin_ns).into(),
-            class.as_str().into(),
-            segment.name.as_str().into(),
-            segment.evidence.name().into(),
-            u64::from(segment.on_rank).into(),
-        ])?;
-    }
-    Ok(table)
+    Ok(table.table)
 }
 
 /// Returns the GPU activities with their slack; only those that the analysis was asked to keep.
@@ -208,19 +203,22 @@ pub fn segments_narrow(analysis: &Analysis) -> report::Result<Table> {
 /// # Errors
 ///
 /// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
-pub fn ops(analysis: &Analysis) -> report::Result<Table> {
+pub fn ops(analysis: &Analysis, form: Form) -> report::Result<Table> {
     let columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        Column::text("class"),
-        Column::text("name"),
-        Column::int("device"),
-        Column::int("stream"),
-        nanos("begin_ns", "begin_ns"),
-        nanos("end_ns", "end_ns"),
-        nanos("slack_ns", "slack_ns"),
+        (None, Column::uint("rank")),
+        (None, Column::uint("step")),
+        (None, Column::text("class")),
+        (None, Column::text("name")),
+        (WIDE, Column::int("device")),
+        (WIDE, Column::int("stream")),
+        (WIDE, nanos("begin_ns", "begin_ns")),
+        (WIDE, nanos("end_ns", "end_ns")),
+        (NARROW, nanos("since_ns", "since begin")),
+        (NARROW, nanos("length_ns", "length")),
+        (WIDE, nanos("slack_ns", "slack_ns")),
+        (NARROW, nanos("slack_ns", "slack")),
     ];
-    let mut table = Table::new("ops", columns)?;
+    let mut table = Formed::new("ops", form, columns)?;
     for row in &analysis.ops {
         let class = row.class.name();
         table.push(&[
@@ -232,41 +230,13 @@ pub fn ops(analysis: &Analysis) -> report::Result<Table> {
             row.stream.into(),
             row.begin_ns.into(),
             row.end_ns.into(),
-            row.slack_ns.into(),
-        ])?;
-    }
-    Ok(table)
-}
-
-/// Returns the GPU activities with times since the begin of the window.
-///
-/// # Errors
-///
-/// Returns an error if a table refuses a row, which is a defect: rows are as long as the columns.
-pub fn ops_narrow(analysis: &Analysis) -> report::Result<Table> {
-    let columns = vec![
-        Column::uint("rank"),
-        Column::uint("step"),
-        Column::text("class"),
-        Column::text("name"),
-        nanos("since_ns", "since begin"),
-        nanos("length_ns", "length"),
-        nanos("slack_ns", "slack"),
-    ];
-    let mut table = Table::new("ops", columns)?;
-    for row in &analysis.ops {
-        let class = row.class.name();
-        table.push(&[
-            u64::from(row.rank).into(),
-            row.step.map(u64::from).into(),
-            class.as_str().into(),
-            row.name.as_str().into(),
             (row.begin_ns - analysis.window.begin_ns).into(),
             (row.end_ns - row.begin_ns).into(),
             row.slack_ns.into(),
+            row.slack_ns.into(),
         ])?;
     }
-    Ok(table)
+    Ok(table.table)
 }
 
 /// Returns the time on the path by group, and the gain of the window without each group.

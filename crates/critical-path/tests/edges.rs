@@ -111,6 +111,11 @@ fn a_mark_without_calls_is_no_step_but_ends_the_one_before() {
     check(&graph);
     assert_eq!(graph.steps(0).len(), 1);
     assert_eq!(graph.steps(0)[0].host_ns, (0, 60_000));
+    let analysis = analyse(&graph, &Options::default()).unwrap();
+    assert_eq!(analysis.recordings[0].marks_without_work, 1);
+    let notes = critical_path::doubts(&analysis);
+    let note = notes.iter().find(|note| note.code == "marks_without_work");
+    assert_eq!(note.unwrap().count, Some(1));
 }
 
 #[test]
@@ -191,6 +196,8 @@ fn functions_of_the_interpreter_that_wait_are_blocked() {
         "<built-in function waitpid>",
         "<method 'acquire' of '_thread.lock' objects>",
         "<built-in method time.sleep>",
+        "time.sleep",
+        "epoll_wait",
         "<built-in method recv of _socket.socket object at 0x7f>",
         "<built-in method poll of select.epoll object at 0x7f>",
     ] {

@@ -32,23 +32,42 @@ fn path_of(name: &str) -> std::path::PathBuf {
 /// Maximum difference of a gain or a share from the prototype's, in percent of the window.
 const CLOSE: f64 = 1.0;
 
-/// Intended differences, by trace and label: their size, in percent of the window.
-///
-/// The prototype leaves time unexplained that the record shows as calls (`cudaMalloc`, `cudaFree`)
-/// or as a thread outside of any slice; this crate counts it as host time. The prototype's chain of
-/// kernels that one graph launch replaces waits for work for which this crate finds no wait. Its
-/// classes of kernels are not those of `trace-model`. A handover between threads is not host code
-/// that could be faster.
-const DIFFERENT: &[(&str, &str, f64)] = &[
-    ("amd_minitoy", "host", 1.3),
-    ("hta_alexnet", "host", 1.4),
-    ("hta_alexnet", "unknown", 1.4),
-    ("sampled_rank0", "host", 2.0),
-    ("sampled_rank0", "unknown", 2.0),
-    ("hta_nccl_data", "graph", 5.8),
-    ("hta_nccl_data", "launch", 5.6),
-    ("h100_qwen15", "graph", 1.3),
-    ("mi300_resnet_nccl", "kernel:class:gemm=0.5", 1.3),
+/// Intended differences: trace, label, size in percent of the window, why the answer here is kept.
+const DIFFERENT: &[(&str, &str, f64, &str)] = &[
+    (
+        "amd_minitoy",
+        "host",
+        1.3,
+        "two hand-overs between threads, 272 µs: the prototype shortens a part of them with host code; waiting for another \
+         thread is not code that could be faster",
+    ),
+    (
+        "hta_alexnet",
+        "host",
+        1.4,
+        "579 ms in calls that the record shows (cudaFree of 525 ms): the prototype leaves them unexplained",
+    ),
+    ("hta_alexnet", "unknown", 1.4, "the same time"),
+    (
+        "sampled_rank0",
+        "host",
+        2.0,
+        "12 ms a step on a thread outside of any slice: the prototype leaves them unexplained, here they are untraced host code",
+    ),
+    ("sampled_rank0", "unknown", 2.0, "the same time"),
+    (
+        "hta_nccl_data",
+        "graph",
+        5.9,
+        "the prototype's chain of kernels waits for work for which no wait is recorded and none follows from a stated rule",
+    ),
+    ("hta_nccl_data", "launch", 5.6, "the same chain"),
+    (
+        "mi300_resnet_nccl",
+        "kernel:class:gemm=0.5",
+        1.3,
+        "kernels of MIOpen's convolutions (igemm_*, kernel_batched_gemm_xdlops_bwd_weight) are convolutions here, products there",
+    ),
 ];
 
 #[test]

@@ -76,7 +76,7 @@ pub use launch::{
     DepthPoint, DepthRow, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches, launch_parts,
     launches,
 };
-pub use marks::step_marks;
+pub use marks::{step_marks, step_marks_by_process};
 pub use memory::{MEMORY_KEYS, Memory, MemoryLines, MemoryPoint, MemoryRow, MemorySource, memory};
 pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;

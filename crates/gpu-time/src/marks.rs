@@ -2,7 +2,7 @@
 
 use trace_model::kernel::{Activity, NamePattern, TraceIndex};
 use trace_model::step_name::{STEP_PATTERNS, step_phase};
-use trace_model::{ThreadId, TimeRange, Timestamp};
+use trace_model::{ProcessId, ThreadId, TimeRange, Timestamp};
 
 use crate::split::Step;
 
@@ -31,6 +31,42 @@ impl From<Mark> for Step {
 /// that is not an annotation counts only with a pattern. Cost: one pass over the slices, and the
 /// patterns once for each name.
 pub fn step_marks(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<Step> {
+    most(
+        by_thread(index, pattern)
+            .into_iter()
+            .map(|(_, marks)| marks),
+    )
+}
+
+/// Finds the step marks of each process that has any, as [`step_marks`] does for all: a file may hold several engines, or all
+/// ranks of one. Processes are in the order of their first marks.
+pub fn step_marks_by_process(index: &TraceIndex<'_>) -> Vec<(Option<ProcessId>, Vec<Step>)> {
+    let trace = index.trace();
+    let mut by_process: Vec<(Option<ProcessId>, Vec<Vec<Outer>>)> = Vec::new();
+    for (thread, marks) in by_thread(index, None) {
+        let process = thread.and_then(|thread| trace.thread(thread).process);
+        match by_process.iter_mut().find(|known| known.0 == process) {
+            Some(known) => known.1.push(marks),
+            None => by_process.push((process, vec![marks])),
+        }
+    }
+    let each = by_process.into_iter();
+    each.map(|(process, threads)| (process, most(threads.into_iter())))
+        .collect()
+}
+
+/// Returns the steps of the thread with the most marks, of equal ones the first.
+fn most(threads: impl Iterator<Item = Vec<Outer>>) -> Vec<Step> {
+    let found = threads.reduce(|best, next| match next.len() > best.len() {
+        true => next,
+        false => best,
+    });
+    let found = found.unwrap_or_default();
+    let found = found.into_iter().flat_map(Outer::into_marks);
+    found.map(Step::from).collect()
+}
+
+fn by_thread(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<(Option<ThreadId>, Vec<Outer>)> {
     let trace = index.trace();
     let patterns: Vec<NamePattern> = match pattern {
         Some(pattern) => pattern.split('|').map(NamePattern::glob).collect(),
@@ -86,13 +122,7 @@ pub fn step_marks(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<Step> {
             }),
         }
     }
-    let most = by_thread.iter().map(|(_, marks)| marks.len()).max();
-    let found = by_thread
-        .into_iter()
-        .find(|(_, marks)| Some(marks.len()) == most);
-    let found = found.map(|(_, marks)| marks).unwrap_or_default();
-    let found = found.into_iter().flat_map(Outer::into_marks);
-    found.map(Step::from).collect()
+    by_thread
 }
 
 /// An outermost mark.

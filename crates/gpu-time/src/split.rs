@@ -123,6 +123,10 @@ pub struct Step {
     pub partial: Option<String>,
     /// Index among all steps of the trace, if it was chosen from them.
     pub number: Option<usize>,
+    /// From the end of the work of the step before to the end of its own, if the caller knows: step times that add up to the
+    /// window. Step times of `critical-path` are such.
+    #[serde(skip)]
+    pub took: Option<TimeRange>,
 }
 
 impl Step {
@@ -133,7 +137,15 @@ impl Step {
             range,
             partial: None,
             number: None,
+            took: None,
         }
+    }
+
+    /// Sets the step time.
+    #[must_use]
+    pub fn took(mut self, range: TimeRange) -> Self {
+        self.took = Some(range);
+        self
     }
 
     /// Sets the reason why only a part of the step was recorded.

@@ -1,8 +1,8 @@
 //! What limits the steps of a phase, in one verdict with its numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use critical_path::{Group, Groups, StepRow, common_limit};
+use critical_path::{Group, Groups, StepRow, common_limit, usual_steps};
 use trace_model::kernel::KernelClass;
 
 use crate::analysis::{Analysis, Cycle};
@@ -140,8 +140,20 @@ fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottlenec
         slack.add(&c.slack);
     }
     let steps: Vec<&StepRow> = list.iter().filter_map(|c| paths.of_cycle(c.0)).collect();
+    if !steps.is_empty() {
+        // A range without any call is no step; its time belongs to the next one.
+        list.retain(|c| paths.of_cycle(c.0).is_some());
+    }
+    // What the answer is about: a few far longer steps are stalls.
+    let usual = usual_steps(&steps);
+    let numbers: BTreeSet<u32> = usual.iter().map(|step| step.step).collect();
+    let is_usual = |cycle: usize| {
+        let step = paths.of_cycle(cycle);
+        step.is_none_or(|step| numbers.contains(&step.step))
+    };
+    let usual_list: Vec<(usize, &Cycle)> = list.iter().filter(|c| is_usual(c.0)).copied().collect();
     let mut budget = Groups::default();
-    for step in &steps {
+    for step in &usual {
         budget.add_all(&step.groups);
     }
     let total = span(budget.total().max(1));
@@ -158,15 +170,15 @@ fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottlenec
         false => steps.iter().map(|step| span(step.duration_ns)).collect(),
     };
     let launch_calls = middle(&|c| real(c.launches.calls));
-    let (classes, kernel, function) = costs(analysis, &list);
+    let (classes, kernel, function) = costs(analysis, &usual_list);
     let no_gpu = analysis.functions.iter().all(|f| !f.kind.is_device());
-    let answer = paths.bound_by(&steps);
+    let answer = paths.bound_by(&usual);
     Some(Bottleneck {
         phase,
         steps: list.len(),
         verdict: Some(verdict).filter(|_| !no_gpu),
         answer: answer.unwrap_or_else(|| "what bounds it is unknown".to_owned()),
-        gpu_limit: common_limit(&steps).filter(|_| verdict == Group::Gpu),
+        gpu_limit: common_limit(&usual).filter(|_| verdict == Group::Gpu),
         budget,
         limit: slack.limit().filter(|_| !no_gpu),
         device_free: slack.device_free(),
@@ -183,7 +195,7 @@ fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottlenec
         queued_ns: list.iter().map(|c| c.1.queued_ns).max().unwrap_or(0),
         classes,
         kernel,
-        function: function.map(|(i, ns)| (i, nanos(span(ns) / real(list.len())))),
+        function: function.map(|(i, ns)| (i, nanos(span(ns) / real(usual_list.len())))),
         stalls: stalls(analysis, &list),
     })
 }

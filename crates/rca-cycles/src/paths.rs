@@ -14,11 +14,12 @@ use crate::steps::Method;
 ///
 /// A cycle is cut on the host, so that the code of a cycle can be compared with that of another. Its *step* begins where the
 /// work of the step before ended and ends with its own last work: steps add up to the window however far the host runs ahead.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct StepPaths {
     steps: Option<Steps>,
     /// By cycle: place of its step.
     of_cycle: Vec<Option<usize>>,
+    part: Option<Part>,
 }
 
 impl StepPaths {
@@ -39,6 +40,7 @@ impl StepPaths {
         );
         let graph = Graph::new(vec![part], None);
         let steps = step_rows(&graph).ok();
+        let part = graph.into_parts().pop();
         let rows = steps.as_ref().map_or(&[][..], |found| &found.steps);
         let by_begin: FxHashMap<i64, usize> = rows
             .iter()
@@ -53,6 +55,7 @@ impl StepPaths {
         Self {
             of_cycle: of_cycle.collect(),
             steps,
+            part,
         }
     }
 
@@ -60,6 +63,11 @@ impl StepPaths {
     pub fn of_cycle(&self, cycle: usize) -> Option<&StepRow> {
         let at = (*self.of_cycle.get(cycle)?)?;
         self.steps.as_ref()?.steps.get(at)
+    }
+
+    /// Takes the recording out, with its steps, to be joined with those of other ranks; `None` if that was done before.
+    pub fn take_part(&mut self) -> Option<Part> {
+        self.part.take()
     }
 
     /// Returns how well typical latencies alone reproduce the steps.

@@ -194,3 +194,95 @@ fn what_limits_a_step_is_what_was_made_to() {
         assert!((0.0..=1.0).contains(&found.share));
     }
 }
+
+/// A recording of steps of 100 us with a kernel of 80 us each, waited for; `marks` are (name, begin, length) in steps of
+/// 100 us, and `idle` are steps without any call.
+fn marked(steps: i64, marks: &[(String, i64, i64)], idle: impl Fn(i64) -> bool) -> String {
+    let mut events: Vec<String> = Vec::new();
+    let mut add = |cat: &str, name: &str, (pid, tid): (i64, i64), at: i64, dur: i64, args: &str| {
+        events.push(format!(
+            r#"{{"name":"{name}","cat":"{cat}","ph":"X","pid":{pid},"tid":{tid},"ts":{at},"dur":{dur},"args":{{{args}}}}}"#
+        ));
+    };
+    for (name, begin, length) in marks {
+        let (at, dur) = (1_000 + begin * 100, length * 100 - 1);
+        add("user_annotation", name, (1, 1), at, dur, "");
+    }
+    for step in 0..steps {
+        let at = 1_000 + step * 100;
+        add(
+            "python_function",
+            "model.py(1): forward",
+            (1, 1),
+            at + 1,
+            90,
+            "",
+        );
+        if idle(step) {
+            continue;
+        }
+        let args = format!(r#""correlation":{}"#, step + 1);
+        add("cuda_runtime", "cudaLaunchKernel", (1, 1), at + 2, 3, &args);
+        let of_device = format!(r#"{args},"device":0,"stream":7"#);
+        add("kernel", "gemm", (0, 7), at + 8, 80, &of_device);
+        let wait = format!(r#""correlation":{}"#, step + 1_001);
+        add(
+            "cuda_runtime",
+            "cudaDeviceSynchronize",
+            (1, 1),
+            at + 6,
+            84,
+            &wait,
+        );
+    }
+    format!("[{}]", events.join(","))
+}
+
+fn of_json(json: String) -> (Analysis, StepPaths) {
+    let source = Source::from_bytes("engine.json", json.into_bytes()).unwrap();
+    let trace = perfetto_reader::read(source, &Default::default()).unwrap();
+    let analysis = analyse(&trace, &Options::default()).unwrap();
+    let paths = StepPaths::new(&trace, &analysis);
+    (analysis, paths)
+}
+
+#[test]
+fn steps_of_the_engine_divide_those_of_the_profiler() {
+    let mut marks: Vec<(String, i64, i64)> = (0..4)
+        .map(|n| (format!("ProfilerStep#{n}"), n * 3, 3))
+        .collect();
+    marks.extend((0..12).map(|n| ("execute_context_0(0)_generation_16(16)".to_owned(), n, 1)));
+    // An inner mark begins after the outer one.
+    let (analysis, paths) = of_json(marked(12, &marks, |_| false));
+    assert_eq!(analysis.cycles.len(), 12);
+    assert_eq!(analysis.anchor, "execute_context_0(0)_generation_16(16)");
+    let found = bottlenecks(&analysis, &paths);
+    assert_eq!((found[0].steps, found[0].step_ns[0]), (12, 100_000));
+}
+
+#[test]
+fn marks_of_one_engine_with_names_in_turn_are_all_steps() {
+    let marks: Vec<(String, i64, i64)> = (0..10)
+        .map(|n| match n % 2 {
+            0 => ("execute_new_8_cached_24".to_owned(), n, 1),
+            _ => ("execute_model".to_owned(), n, 1),
+        })
+        .collect();
+    let (analysis, paths) = of_json(marked(10, &marks, |_| false));
+    assert_eq!(analysis.cycles.len(), 10);
+    let steps: usize = bottlenecks(&analysis, &paths).iter().map(|b| b.steps).sum();
+    assert_eq!(steps, 10);
+}
+
+#[test]
+fn marks_without_a_call_are_no_steps() {
+    let mark = |n: i64| ("execute_context_0(0)_generation_16(16)".to_owned(), n, 1);
+    let marks: Vec<(String, i64, i64)> = (0..12).map(mark).collect();
+    let (analysis, paths) = of_json(marked(12, &marks, |step| step % 2 == 0));
+    let found = bottlenecks(&analysis, &paths);
+    // The steps fit into the recording.
+    let steps = i64::try_from(found[0].steps).unwrap();
+    assert_eq!((steps, found[0].step_ns[0]), (6, 200_000));
+    assert_eq!(found[0].gpu_ns, 80_000);
+    assert!(steps * found[0].step_ns[0] <= 1_200_000);
+}

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod measure;
+mod paths;
 mod tools;
 
 use crate::options::Options;
@@ -48,16 +49,21 @@ impl Case {
     }
 }
 
-/// `cargo xtask bench [--tools] [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
+/// `cargo xtask bench [--tools | --paths] [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = Options::parse(
         args,
-        &["save", "peers", "tools"],
+        &["save", "peers", "tools", "paths"],
         &["data", "kernel", "runs"],
     )?;
     let runs = options.number("runs")?.unwrap_or(5);
     let of_tools = options.flag("tools");
-    let programs: &[&str] = if of_tools { &tools::TOOLS } else { &TOOLS };
+    let of_paths = options.flag("paths");
+    let programs: &[&str] = match (of_tools, of_paths) {
+        (true, _) => &tools::TOOLS,
+        (false, true) => &["trace-info"],
+        (false, false) => &TOOLS,
+    };
     let mut build = cargo(&["build", "--profile", "dist"]);
     // Not by package: rocpd has four more names, each of which takes minutes to link.
     for program in programs {
@@ -67,6 +73,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let release = built();
     let cases = if of_tools {
         tools::cases(&release)?
+    } else if of_paths {
+        paths::cases(&release, options.flag("peers"))?
     } else {
         of_traces(&options, &release)?
     };
@@ -82,10 +90,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let machine = machine(runs)?;
     println!("\n{machine}\n\n{table}");
     if options.flag("save") {
-        let mark = if of_tools {
-            "measured-tools"
-        } else {
-            "measured"
+        let mark = match (of_tools, of_paths) {
+            (true, _) => "measured-tools",
+            (false, true) => "measured-paths",
+            (false, false) => "measured",
         };
         save(mark, &format!("{machine}\n\n{table}"))?;
     }

@@ -46,6 +46,8 @@ pub(crate) struct Speed {
     pub(crate) kernel: f64,
     pub(crate) host: f64,
     pub(crate) comm: f64,
+    /// Factor of launch calls.
+    pub(crate) call: f64,
     /// `true` if the late rank is late.
     pub(crate) late: bool,
 }
@@ -54,6 +56,7 @@ pub(crate) const AS_IS: Speed = Speed {
     kernel: 1.0,
     host: 1.0,
     comm: 1.0,
+    call: 1.0,
     late: true,
 };
 
@@ -66,6 +69,8 @@ pub(crate) struct World {
     pub(crate) queue: usize,
     /// Rank whose host code is late in every other step, and by how much.
     pub(crate) late: Option<(usize, i64)>,
+    /// `true` if each rank in turn is late, one in each step.
+    pub(crate) in_turn: bool,
     /// A step of another process in the same recording.
     pub(crate) other_process: Option<Vec<Does>>,
 }
@@ -112,6 +117,8 @@ struct Thread {
     begins: Vec<i64>,
     events: String,
     id: u32,
+    /// Time of a launch call.
+    call_ns: i64,
 }
 
 impl Thread {
@@ -124,6 +131,7 @@ impl Thread {
             begins: Vec::new(),
             events: String::new(),
             id: 0,
+            call_ns: LAUNCH_CALL,
         }
     }
 
@@ -169,7 +177,7 @@ impl Thread {
     fn launch(&mut self, call: &str, queue: usize, gap: i64, stream: usize, recorded: bool) -> i64 {
         self.id += 1;
         let begin = self.now;
-        let mut end = begin + LAUNCH_CALL;
+        let mut end = begin + self.call_ns;
         // The call returns when earlier work has begun, if the queue is full.
         if let Some(at) = self.begins.len().checked_sub(queue) {
             end = end.max(self.begins[at] + BACK);
@@ -307,6 +315,7 @@ impl World {
             ranks: 1,
             queue: usize::MAX,
             late: None,
+            in_turn: false,
             other_process: None,
         }
     }
@@ -355,6 +364,9 @@ impl World {
 
     pub(crate) fn run(&self, speed: &Speed) -> Run {
         let mut threads: Vec<Thread> = (0..self.ranks).map(|_| Thread::new(1, 0)).collect();
+        for thread in &mut threads {
+            thread.call_ns = times(LAUNCH_CALL, speed.call);
+        }
         for (number, step) in self.steps.iter().enumerate() {
             let begins: Vec<i64> = threads.iter().map(|thread| thread.now).collect();
             for does in step {
@@ -369,8 +381,10 @@ impl World {
             for (rank, (thread, begin)) in threads.iter_mut().zip(begins).enumerate() {
                 if let Some((late, ns)) = self.late
                     && speed.late
-                    && late == rank
-                    && number % 2 == 1
+                    && match self.in_turn {
+                        true => number % self.ranks == rank,
+                        false => late == rank && number % 2 == 1,
+                    }
                 {
                     thread.host("slow_tokenize", times(ns, speed.host));
                 }

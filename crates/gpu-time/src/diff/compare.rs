@@ -16,8 +16,8 @@ use crate::work::GpuWork;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Metric {
-    /// For a step: time from its first GPU activity to the first one of the next step; for the last
-    /// step to the end of its own. For a window: its length. For a recording: the span of its GPU
+    /// For a step: its step time, where the caller knows it ([`Step::took`]); else the time from its first GPU activity to the
+    /// first one of the next step, for the last step to the end of its own. For a window: its length. For a recording: the span of its GPU
     /// activity.
     Wall,
     /// Part of the wall time in which anything ran.
@@ -243,13 +243,19 @@ pub fn compare_chosen(
     steps: [&[Step]; 2],
     chosen: [Option<&[usize]>; 2],
 ) -> Comparison {
-    let by_launch = [0, 1].map(|i| cuts(works[i], steps[i], true));
+    // Times of one kind on both sides.
+    let is_timed = |side: &[Step]| side.iter().any(|step| step.took.is_some());
+    let times = match steps.iter().all(|side| is_timed(side)) {
+        true => Times::Steps,
+        false => Times::Launches,
+    };
+    let by_launch = [0, 1].map(|i| cuts(works[i], steps[i], times));
     let has_launches = by_launch.iter().all(|cuts| !cuts.is_empty());
     let (basis, mut cuts) = match has_launches {
         true => (Basis::Steps, by_launch),
         false => (
             Basis::StepsByTime,
-            [0, 1].map(|i| cuts(works[i], steps[i], false)),
+            [0, 1].map(|i| cuts(works[i], steps[i], Times::Starts)),
         ),
     };
     for ((cuts, work), chosen) in cuts.iter_mut().zip(works).zip(chosen) {
@@ -385,10 +391,20 @@ fn timed<'c>(of: &[Vec<&'c Cut>; 2]) -> [Vec<&'c Cut>; 2] {
     of.clone()
 }
 
-/// Returns the steps of one side that have GPU activity, in ascending time. By launch, a step holds
-/// the activity launched in it; by time, the activity that starts between its start and the start
-/// of the next step.
-fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
+/// How steps hold activity and where they begin and end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Times {
+    /// A step holds the activity launched in it, and lasts for its step time.
+    Steps,
+    /// A step holds the activity launched in it, and lasts from its first one to that of the next step.
+    Launches,
+    /// A step holds the activity that starts between its start and that of the next step, and lasts as long.
+    Starts,
+}
+
+/// Returns the steps of one side that have GPU activity, in ascending time.
+fn cuts(work: &GpuWork<'_>, steps: &[Step], times: Times) -> Vec<Cut> {
+    let by_launch = times != Times::Starts;
     let how = Split {
         steps: Some(steps.to_vec()),
         ..Split::default()
@@ -418,6 +434,23 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
         let (Some(first), Some(end_ns), None) = (first, end_of(&events), &step.partial) else {
             continue;
         };
+        if times == Times::Steps {
+            let Some(took) = step.took else {
+                continue;
+            };
+            out.push(Cut {
+                place,
+                kind: step_group(&step.name),
+                name: step.name.clone(),
+                events,
+                start_ns: took.start.nanos(),
+                end_ns: took.end.nanos(),
+                host_ns: step.range.duration().get(),
+                time: GpuTime::default(),
+                open: false,
+            });
+            continue;
+        }
         let start_ns = match by_launch {
             true => first.start_ns,
             false => step.range.start.nanos(),

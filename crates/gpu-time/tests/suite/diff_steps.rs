@@ -12,7 +12,7 @@ use gpu_time::diff::{
     Basis, Comparison, HostKind, Metric, answers, compare, compare_chosen, lines,
 };
 use gpu_time::{GpuWork, Rules, steps};
-use trace_model::Trace;
+use trace_model::{TimeRange, Trace};
 
 /// A step: its name, the durations of its kernels, and the pause of the host after it.
 struct Made {
@@ -455,4 +455,60 @@ fn a_longer_tail_is_not_hidden_by_the_median() {
         "{text}"
     );
     assert!(!said(HOST, HOST).0.contains("Only the medians"));
+}
+
+/// Compares with step times: from the end of the work of the step before to the end of its own, of the first one from its mark.
+fn timed(a: &[Made], b: &[Made]) -> Comparison {
+    let (a, b) = (made(a), made(b));
+    let works = [&GpuWork::new(&a), &GpuWork::new(&b)];
+    let found = works.map(|work| {
+        let mut found = steps(work, None);
+        let mut before = found[0].range.start;
+        for step in &mut found {
+            // The mark ends with its last kernel.
+            let end = step.range.end;
+            step.took = Some(TimeRange::new(before, end));
+            before = end;
+        }
+        found
+    });
+    let both = [found[0].as_slice(), found[1].as_slice()];
+    compare(works, Rules::Extended, Some(both), [None, None])
+}
+
+#[test]
+fn with_step_times_the_host_time_before_a_step_is_in_that_step() {
+    // Before each prefill the host takes its time; decode steps are alike.
+    let side = |prefills: usize| {
+        let mut list = Vec::new();
+        for _ in 0..6 {
+            list.extend(of("step[DECODE", 2, &[500, 500], 10));
+            if prefills > 0 {
+                list.last_mut().unwrap().pause = 40_000;
+                list.extend(of("step[EXTEND", 1, &[3_000], 10));
+            }
+        }
+        list
+    };
+    let found = timed(&side(0), &side(1));
+    let decode = found.kinds.iter().find(|kind| kind.name == "decode");
+    let [a, b] = decode.unwrap().metric(Metric::Wall);
+    // All steps have an end, and their times do not differ.
+    assert_eq!((a.count, b.count), (12, 12));
+    assert_eq!((a.median_ns, a.max_ns), (b.median_ns, b.max_ns));
+    let total = |side: usize| -> i64 {
+        let steps = found.steps[side].iter();
+        steps
+            .map(|step| step.time.busy_ns + step.time.idle_ns)
+            .sum()
+    };
+    let of_mark = |list: &[Made]| -> i64 {
+        let all = list.iter().map(|step| {
+            let kernels = step.kernels.iter().map(|ns| 20 + ns);
+            kernels.sum::<i64>() + 1 + step.pause
+        });
+        all.sum::<i64>() - 1 - list.last().unwrap().pause
+    };
+    // Step times add up to the time from the first mark to the last end.
+    assert_eq!([total(0), total(1)], [of_mark(&side(0)), of_mark(&side(1))]);
 }

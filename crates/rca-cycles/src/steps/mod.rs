@@ -1,5 +1,6 @@
 //! Which calls are the steps of the engine.
 
+mod marks;
 mod ranges;
 
 use std::collections::BTreeMap;
@@ -112,6 +113,7 @@ pub(crate) fn find(timeline: &Timeline<'_>, options: &Options) -> Option<Found> 
         });
     }
     by_rules(timeline, engines, &names)
+        .or_else(|| marks::by_marks(timeline, engines, &names).map(|found| found.0))
         .or_else(|| by_tree(timeline))
         .or_else(|| ranges::by_ranges(timeline))
         .or_else(|| by_sequence(timeline))
@@ -245,7 +247,17 @@ fn by_rules(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Opt
             break;
         }
     }
-    if let Some((i, steps, _)) = best {
+    if let Some((i, steps, count)) = best {
+        // A range of the profiler may hold several steps that the engine marks, and these may have names in turn.
+        if engines[i].name == "annotated"
+            && let Some((found, own)) = marks::by_marks(timeline, engines, names)
+            && own != count
+        {
+            return Some(Found {
+                method: Method::Rules,
+                ..found
+            });
+        }
         let anchor = common_name(timeline, &steps)?;
         let engine = if engines[i].name == "annotated" {
             engine_of(timeline, engines, names)
