@@ -7,9 +7,9 @@ mod corner;
 mod demo;
 mod demo_file;
 mod demo_truth;
-mod faults;
+pub(crate) mod faults;
 mod job;
-mod json;
+pub(crate) mod json;
 pub(crate) mod large;
 pub(crate) mod manifest;
 mod mapped;
@@ -19,7 +19,7 @@ mod pack;
 mod pair;
 mod perfetto;
 mod proto;
-mod rng;
+pub(crate) mod rng;
 mod rocpd;
 mod sim;
 
@@ -73,13 +73,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         "ranks",
         "nodes",
         "seed",
-        "seeds",
         "steps",
     ];
-    let options = Options::parse(args, &["gzip", "faults"], &valued)?;
+    let options = Options::parse(args, &["gzip"], &valued)?;
     match options.words.first().map(String::as_str) {
         None if args.is_empty() => generate(),
-        None if options.flag("faults") => faults::run(&options),
         None => large::run(&options),
         Some("generate") => generate(),
         Some("verify") => verify(),
@@ -123,7 +121,7 @@ fn generate() -> Result<()> {
 }
 
 /// Writes a file unless it already has this content.
-fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
+pub(crate) fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);
     }
