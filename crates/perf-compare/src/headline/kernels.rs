@@ -186,12 +186,16 @@ pub(super) fn slow_gpus(report: &Report, most: &Evidence) -> String {
         report
             .counters
             .iter()
-            .filter(|row| row.metric == most.metric)
+            // The row of all GPUs is of none by itself.
+            .filter(|row| row.metric == most.metric && !row.device.starts_with("all "))
     };
     let like = |row: &&Evidence| row.effect.abs() >= 0.5 * most.effect.abs();
     match (all().filter(like).count(), all().count()) {
         (like, all) if like > 1 && like == all => format!("all {all} GPUs"),
-        (like, _) if like > 1 => format!("{} and {} more GPUs", most.device, like - 1),
+        (count, _) if count > 1 => {
+            let first = all().find(like).unwrap_or(most);
+            format!("{} and {} more GPUs", first.device, count - 1)
+        }
         _ => most.device.clone(),
     }
 }
