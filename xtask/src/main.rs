@@ -13,6 +13,7 @@ mod ci;
 mod dataset;
 mod dist;
 mod fuzz;
+mod inject;
 mod mutants;
 mod options;
 mod publish;
@@ -74,9 +75,14 @@ const CHORES: &[Chore] = &[
         "[TRACE...]: our tables of Perfetto traces against Perfetto's own; needs Node.js",
     ),
     (
+        "inject",
+        inject::run,
+        "--output FOLDER [--seeds N] [--bases N] [--only NAME] [--base TRACE...]: pairs of recordings with planted faults, and their truth",
+    ),
+    (
         "calibrate",
         calibrate::run,
-        "[--pairs N] [--power N]: error rates, coverage and power of perf-compare, into docs/calibration.md",
+        "[statistics] [faults] [--pairs N] [--power N] [--seeds N] [--bases N] [--only NAME] [--base TRACE...] [--tool FILE]: error rates of perf-compare into docs/calibration.md, answers to planted faults into docs/scoreboard.md",
     ),
 ];
 
@@ -86,8 +92,7 @@ const DATASET_HELP: &str =
            --output FILE with --copies-of TRACE --copies N;
            or all ranks of a job: job --output FOLDER --ranks N --steps N --seed N;
            or rocPD databases: rocpd --output FOLDER --dispatches N --ranks N --nodes N --seed N;
-           or a sampled memory trace: memtrace --output FILE --events N [--seed N];
-           or pairs with planted faults: --faults --output FOLDER [--seeds N]";
+           or a sampled memory trace: memtrace --output FILE --events N [--seed N]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use byte_source::output::AtomicFile;
+use charts::html::Section;
 use cli::{Outcome, Output, Stage, VerbosityArgs};
 use critical_path::{Group, StepRow};
 use rca_cycles::anatomy::Folding;
@@ -19,7 +20,7 @@ use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
 use crate::document::Members;
 use crate::files::{Job, jobs};
 use crate::info::{self, Found};
-use crate::{document, machine, markdown, perf, probes, ranks, text, tracks};
+use crate::{document, machine, markdown, page, perf, probes, ranks, text, tracks};
 
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     let mut options = rca_cycles::Options::default();
@@ -88,6 +89,8 @@ struct Done {
     functions: Vec<compat::Candidate>,
     cycles: Vec<Vec<String>>,
     tracks: Option<tracks::Job>,
+    /// Its answer and the sections of its page, with --html.
+    page: Option<(Option<String>, Vec<Section>)>,
     /// Data that join it to other ranks of its job.
     member: Option<ranks::Member>,
     path: PathBuf,
@@ -107,6 +110,7 @@ impl Done {
             functions: Vec::new(),
             cycles: Vec::new(),
             tracks: None,
+            page: None,
             member: None,
             path: PathBuf::from(path),
             failed: None,
@@ -140,7 +144,14 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let list = jobs(&args.paths, folder.as_deref(), args.cut.compat)?;
     let options = options(&args.cut)?;
     let paths: Vec<PathBuf> = list.iter().map(|j| j.path.clone()).collect();
-    cli::refuse_overwrite(&paths, args.output.output.iter().chain(&args.perfetto))?;
+    cli::refuse_overwrite(
+        &paths,
+        args.output
+            .output
+            .iter()
+            .chain(&args.perfetto)
+            .chain(&args.html),
+    )?;
     let by_path = |name: &str| -> Option<&Job> {
         list.iter()
             .find(|j| j.path.display().to_string() == name)
@@ -182,6 +193,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     if each.failed.is_some() {
         add_unread(&list, &mut results)?;
     }
+    write_page(args, &mut results)?;
     report(args, &results, &joined, each.failed.is_some())
 }
 
@@ -232,6 +244,7 @@ fn tables(
         }
     }
     tell(&mut results, serving)?;
+    write_page(args, &mut results)?;
     report(args, &results, &[], failed)
 }
 
@@ -308,6 +321,25 @@ fn report(
     }
     out.finish()?;
     finish(args, results, failed)
+}
+
+/// Writes the page of all recordings that could be analyzed, with --html.
+fn write_page(args: &AnalyseArgs, results: &mut [Done]) -> anyhow::Result<()> {
+    let Some(path) = &args.html else {
+        return Ok(());
+    };
+    let (mut answer, mut jobs) = (None, Vec::new());
+    for (own, sections) in results.iter_mut().filter_map(|done| done.page.take()) {
+        answer = answer.or(own);
+        jobs.push(sections);
+    }
+    let text = page::html(
+        jobs,
+        answer.unwrap_or_else(|| "No step was found.".to_owned()),
+    );
+    let mut file = Output::file(path)?;
+    file.write_all(text.as_bytes())?;
+    file.finish()
 }
 
 /// Finishes the run after the results are written.
@@ -390,6 +422,10 @@ fn ours(
         ResultFormat::Json => document::job(trace, (&analysis, &paths), &mut done.json)?,
         ResultFormat::Csv => done.cycles = rows(name, &analysis, &paths),
         ResultFormat::Text | ResultFormat::Parquet => {}
+    }
+    if args.html.is_some() {
+        let answer = page::answer(&analysis, &paths);
+        done.page = Some((answer, page::sections(name, &analysis, &paths)));
     }
     if args.perfetto.is_some() {
         let job = tracks::job(name, &analysis).with_steps(&analysis, &paths);

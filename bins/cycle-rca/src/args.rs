@@ -155,6 +155,9 @@ pub(crate) struct AnalyseArgs {
     /// to open beside the trace
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
+    /// Write answer, steps and costs as one page for a browser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cut: CutArgs,
     #[command(flatten)]
@@ -250,11 +253,54 @@ pub(crate) enum SentinelCommand {
     Watch(WatchArgs),
 }
 
+/// How often and how long growing files and addresses are read.
+#[derive(Debug, Args)]
+pub(crate) struct PaceArgs {
+    /// Seconds between two looks at a growing file or an address
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
+    pub(crate) interval: f64,
+    /// End after this many seconds [default: never; fit: 600]
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) during: Option<f64>,
+}
+
+impl PaceArgs {
+    pub(crate) fn pace(&self) -> crate::live::Pace {
+        use std::time::Duration;
+        crate::live::Pace {
+            interval: Duration::from_secs_f64(self.interval),
+            during: self.during.map(Duration::from_secs_f64),
+        }
+    }
+}
+
+/// Parses seconds: more than nothing, less than a hundred years.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 3.2e9 => Ok(value),
+        _ => Err("expected seconds, more than 0".to_owned()),
+    }
+}
+
+/// Parses hours, within limits that charts can have.
+fn hours(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 1e6 => Ok(value),
+        _ => Err("expected hours, more than 0".to_owned()),
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct FitArgs {
-    /// Tables of steps (.csv) or traces that state their batches
+    /// Tables of steps (.csv), logs of vLLM or SGLang (.log), traces that state
+    /// their batches, or addresses of metrics (http://HOST:PORT/metrics)
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Hours between two false alarms that limits are set for
+    #[arg(long, value_name = "HOURS", default_value_t = rca_cycles::sentinel::HOURS, value_parser = hours)]
+    pub(crate) false_alarm_hours: f64,
+    #[command(flatten)]
+    pub(crate) pace: PaceArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -265,12 +311,25 @@ pub(crate) struct FitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// Tables of steps (.csv) or traces that state their batches
+    /// Tables of steps (.csv), logs of vLLM or SGLang (.log), traces that state
+    /// their batches, or addresses of metrics (http://HOST:PORT/metrics), which
+    /// are asked until --for is over
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The model that `sentinel fit` wrote
     #[arg(long, value_name = "FILE")]
     pub(crate) model: PathBuf,
+    /// Wait for lines that are added to tables and logs, until --for is over
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Write the state as metrics for Prometheus (a textfile collector reads it)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Send a JSON document to this address when an alarm begins or ends
+    #[arg(long, value_name = "URL")]
+    pub(crate) webhook: Option<String>,
+    #[command(flatten)]
+    pub(crate) pace: PaceArgs,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     #[command(flatten)]

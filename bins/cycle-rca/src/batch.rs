@@ -1,5 +1,6 @@
 //! `cycle-rca batch`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -368,6 +369,16 @@ fn blamed(
     }
     if report.is_whole_host() {
         culprits.insert(0, document::whole_host(report));
+    }
+    let parts = report.findings.iter().filter(|f| f.part_of.is_some());
+    let parts: BTreeSet<&str> = parts.map(|f| f.name.as_str()).collect();
+    culprits.retain(|culprit| {
+        !culprit["name"]
+            .as_str()
+            .is_some_and(|name| parts.contains(name))
+    });
+    if !report.is_whole_host() {
+        culprits.splice(..0, document::layers(report));
     }
     if let Some(class) = document::kernel_class(report) {
         culprits.insert(0, class);

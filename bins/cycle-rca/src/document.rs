@@ -413,6 +413,23 @@ pub(crate) fn kernel_class(report: &perf_compare::Report) -> Option<Value> {
     ))
 }
 
+/// Returns the layers or modules that changed together as one culprit each, with what they take longer per cycle.
+pub(crate) fn layers(report: &perf_compare::Report) -> Vec<Value> {
+    let host = report.verdict.cause == "host_code" && report.verdict.direction == "worse";
+    let of_cause = report.findings.iter().filter(|_| host);
+    let grown = of_cause.filter(|f| f.verdict == Statement::Changed && f.effect.delta > 0.0);
+    grown
+        .filter_map(|f| {
+            let name = format!("{} ({} of them)", f.name, f.members?);
+            let mut times = report.cycle_time.iter();
+            let time = times.find(|time| time.cycle_type == f.cycle_type);
+            let of = (Some(f.effect.delta), f.effect.interval);
+            let culprit = named_by_tables(("function", &name), time, of, f.q, Vec::new());
+            Some(culprit)
+        })
+        .collect()
+}
+
 /// Returns the functions with the pauses of the candidate, with their cost per cycle.
 pub(crate) fn paused(report: &perf_compare::Report) -> Vec<Value> {
     let with_pauses = report.cycle_time.iter().find_map(|time| {

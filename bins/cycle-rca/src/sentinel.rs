@@ -7,7 +7,8 @@ use anyhow::{Context as _, bail};
 use cli::{Format, InputArgs, Outcome, VerbosityArgs};
 use rca_cycles::Phase;
 use rca_cycles::sentinel::{
-    LEAST_STEPS, NOMINAL_LIMITS, NOMINAL_STEP_LIMIT, PhaseModel, Seen, Step, Watch, fit, steps,
+    Event, LEAST_STEPS, NOMINAL_STEP_LIMIT, PhaseModel, Seen, Status, Step, Watch, fit_for,
+    nominal_limits, steps,
 };
 use report::{
     Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, TextWriter, Unit,
@@ -15,96 +16,249 @@ use report::{
 };
 use serde_json::{Value, json};
 
-use crate::args::{SentinelCommand, format_of};
-use crate::{document, probes};
+use crate::args::{FitArgs, SentinelCommand, WatchArgs, format_of};
+use crate::live::{Pace, Source};
+use crate::{document, http, live, probes};
 
 pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
     match command {
-        SentinelCommand::Fit(args) => {
-            let steps = read(&args.files, &args.input, args.verbosity)?;
-            let models = fit(&steps);
-            if models.is_empty() {
-                bail!(
-                    "{} steps with a workload: a phase needs at least {LEAST_STEPS}",
-                    steps.len()
-                );
-            }
-            for m in &models {
-                let use_of = match m.is_usable() {
-                    true => "",
-                    false => "; no usable model, so no alarms for this phase",
-                };
-                args.verbosity.note(format!(
-                    "{}: fitted to {} steps, half of the held-out steps within {}{use_of}",
-                    m.phase.name(),
-                    m.steps,
-                    human::percent(m.error * 100.0)
-                ));
-            }
-            let list: Vec<Value> = models.iter().map(model).collect();
-            let mut out = args.output.open()?;
-            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
-            document.member("models", &list)?;
-            document.finish()?;
-            out.finish()?;
-            Ok(Outcome::Fine)
-        }
+        SentinelCommand::Fit(args) => fit(args),
         SentinelCommand::Watch(args) => {
             let text = std::fs::read_to_string(&args.model)
                 .with_context(|| args.model.display().to_string())?;
             let models = models(&text).with_context(|| args.model.display().to_string())?;
-            let mut watch = Watch::new(models);
-            let format = format_of(&args.format, &args.output);
-            if let ([file], Format::Csv) = (args.files.as_slice(), format)
-                && is_table(file)?
-            {
-                return follow(&mut watch, args.output.open()?);
-            }
-            let steps = read(&args.files, &args.input, args.verbosity)?;
-            let seen: Vec<Watched<'_>> = steps.iter().map(|s| (s, watch.see(s))).collect();
-            let alarms = seen.iter().filter(|s| alarm(s)).count();
-            let mut out = args.output.open()?;
-            match format {
-                Format::Json => {
-                    let list: Vec<Value> = seen.iter().map(watched).collect();
-                    let mut document = JsonDocument::new(&mut out, document::VERSION)?;
-                    document.member("alarms", &alarms)?;
-                    document.member("steps", &list)?;
-                    document.finish()?;
-                }
-                Format::Csv => rows(&seen, &mut CsvWriter::new(&mut out, CsvOptions::default()))?,
-                Format::Text => {
-                    let known = seen.iter().filter(|s| s.1.is_some()).count();
-                    writeln!(out, "{alarms} of {} steps alarm", seen.len())?;
-                    if known < seen.len() {
-                        writeln!(
-                            out,
-                            "{} steps are of a phase without a usable model: no alarms given",
-                            seen.len() - known
-                        )?;
-                    }
-                    if let Some(line) = unknown_load(&seen) {
-                        writeln!(out, "{line}")?;
-                    }
-                    let loud: Vec<Watched<'_>> = seen.iter().copied().filter(alarm).collect();
-                    if !loud.is_empty() {
-                        writeln!(out)?;
-                        rows(
-                            &loud,
-                            &mut TextWriter::new(&mut out, TextOptions::default()),
-                        )?;
-                    }
-                }
-            }
-            out.finish()?;
-            if steps.is_empty() {
-                args.verbosity.note(
-                    "no step states its workload, so nothing was watched: give tables of steps, or traces whose steps state their batches",
+            if models.iter().all(|m| !m.is_usable()) {
+                bail!(
+                    "{}: no model in it is usable; fit one to more steps of a healthy system",
+                    args.model.display()
                 );
             }
-            Ok(watched_outcome(steps.len(), alarms))
+            let watch = Watch::new(models);
+            let is_address = |file: &PathBuf| http::is_address(&file.to_string_lossy());
+            if args.follow || args.files.iter().any(is_address) {
+                return watch_live(args, watch);
+            }
+            watch_all(args, watch)
         }
     }
+}
+
+fn fit(args: &FitArgs) -> anyhow::Result<Outcome> {
+    let mut steps = Vec::new();
+    for file in &args.files {
+        if http::is_address(&file.to_string_lossy()) {
+            let mut sources = [Source::of(file)?];
+            let during = std::time::Duration::from_secs_f64(args.pace.during.unwrap_or(600.0));
+            let pace = Pace {
+                during: Some(during),
+                ..args.pace.pace()
+            };
+            args.verbosity.note(format!(
+                "{}: scraping for {} s",
+                file.display(),
+                during.as_secs()
+            ));
+            let missed = |error: &anyhow::Error| args.verbosity.note(format!("warning: {error:#}"));
+            live::follow(
+                &mut sources,
+                pace,
+                |new| {
+                    steps.extend(new);
+                    Ok(())
+                },
+                missed,
+            )?;
+        } else {
+            steps.extend(of_file(file, &args.input, args.verbosity)?);
+        }
+    }
+    let models = fit_for(&steps, args.false_alarm_hours);
+    if models.is_empty() {
+        bail!(
+            "{} steps with a workload: a phase needs at least {LEAST_STEPS}",
+            steps.len()
+        );
+    }
+    for m in &models {
+        let use_of = match m.is_usable() {
+            true => format!("; a false alarm in {:.1} h", m.false_alarm_hours),
+            false => format!(
+                "; {} of them alarm: no usable model, so no alarms for this phase",
+                human::percent(m.held_out_alarms * 100.0)
+            ),
+        };
+        args.verbosity.note(format!(
+            "{}: fitted to {} steps, half of the held-out steps within {}{use_of}",
+            m.phase.name(),
+            m.steps,
+            human::percent(m.error * 100.0)
+        ));
+    }
+    if models.iter().all(|m| !m.is_usable()) {
+        bail!(
+            "no law of batch and lengths explains these steps, so no model is written: their durations follow something else, or the steps are not of one healthy system"
+        );
+    }
+    let list: Vec<Value> = models.iter().map(model).collect();
+    let mut out = args.output.open()?;
+    let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+    document.member("models", &list)?;
+    document.finish()?;
+    out.finish()?;
+    Ok(Outcome::Fine)
+}
+
+fn watch_all(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
+    let format = format_of(&args.format, &args.output);
+    if let ([file], Format::Csv) = (args.files.as_slice(), format)
+        && is_table(file)?
+    {
+        return follow(&mut watch, args.output.open()?);
+    }
+    let steps = read(&args.files, &args.input, args.verbosity)?;
+    let seen: Vec<Watched<'_>> = steps.iter().map(|s| (s, watch.see(s))).collect();
+    let alarms = seen.iter().filter(|s| alarm(s)).count();
+    let mut out = args.output.open()?;
+    match format {
+        Format::Json => {
+            let list: Vec<Value> = seen.iter().map(watched).collect();
+            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+            document.member("alarms", &alarms)?;
+            document.member("steps", &list)?;
+            document.finish()?;
+        }
+        Format::Csv => rows(&seen, &mut CsvWriter::new(&mut out, CsvOptions::default()))?,
+        Format::Text => {
+            let known = seen.iter().filter(|s| s.1.is_some()).count();
+            writeln!(out, "{alarms} of {} steps alarm", seen.len())?;
+            if known < seen.len() {
+                writeln!(
+                    out,
+                    "{} steps are of a phase without a usable model: no alarms given",
+                    seen.len() - known
+                )?;
+            }
+            if let Some(line) = unknown_load(&seen) {
+                writeln!(out, "{line}")?;
+            }
+            let loud: Vec<Watched<'_>> = seen.iter().copied().filter(alarm).collect();
+            if !loud.is_empty() {
+                writeln!(out)?;
+                rows(
+                    &loud,
+                    &mut TextWriter::new(&mut out, TextOptions::default()),
+                )?;
+            }
+        }
+    }
+    out.finish()?;
+    let mut status = Status::default();
+    for (step, seen) in &seen {
+        status.add(step, seen.as_ref());
+    }
+    write_metrics(args, &status)?;
+    if steps.is_empty() {
+        args.verbosity.note(
+            "no step states its workload, so nothing was watched: give tables of steps, logs of an engine, or traces whose steps state their batches",
+        );
+    }
+    Ok(watched_outcome(steps.len(), alarms))
+}
+
+/// Replaces the file of metrics in one step, since others read it at any time.
+fn write_metrics(args: &WatchArgs, status: &Status) -> anyhow::Result<()> {
+    let Some(path) = &args.metrics else {
+        return Ok(());
+    };
+    let mut part = path.clone().into_os_string();
+    part.push(".part");
+    std::fs::write(&part, status.metrics())
+        .and_then(|()| std::fs::rename(&part, path))
+        .with_context(|| path.display().to_string())
+}
+
+/// Watches growing files and addresses: a line for each alarm that begins or ends, or a CSV row for each step.
+fn watch_live(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
+    let mut sources = args
+        .files
+        .iter()
+        .map(|file| Source::of(file))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let is_csv = format_of(&args.format, &args.output) == Format::Csv;
+    let mut out = args.output.open()?;
+    let mut status = Status::default();
+    let mut named = false;
+    let note = |error: &anyhow::Error| args.verbosity.note(format!("warning: {error:#}"));
+    live::follow(
+        &mut sources,
+        args.pace.pace(),
+        |steps| {
+            for step in &steps {
+                let one = (step, watch.see(step));
+                let event = status.add(step, one.1.as_ref());
+                if is_csv {
+                    row(&one, named, &mut out)?;
+                    named = true;
+                }
+                let (Some(event), Some(seen)) = (event, one.1) else {
+                    continue;
+                };
+                if !is_csv {
+                    writeln!(out, "{}", said(event, step, &seen))?;
+                    out.flush()?;
+                }
+                if let Some(address) = &args.webhook
+                    && let Err(error) = http::post(address, &told(event, step, &seen))
+                {
+                    // A receiver that is away does not end the watch.
+                    note(&error);
+                }
+            }
+            write_metrics(args, &status)
+        },
+        note,
+    )?;
+    out.finish()?;
+    let alarms = usize::try_from(status.alarm_steps()).unwrap_or(usize::MAX);
+    let steps = usize::try_from(status.steps()).unwrap_or(usize::MAX);
+    Ok(watched_outcome(steps, alarms))
+}
+
+/// One CSV row, written at once.
+fn row(one: &Watched<'_>, named: bool, out: &mut cli::Output) -> anyhow::Result<()> {
+    let options = CsvOptions {
+        header: !named,
+        ..CsvOptions::default()
+    };
+    let mut text = Vec::new();
+    rows(&[*one], &mut CsvWriter::new(&mut text, options))?;
+    out.write_all(&text)?;
+    Ok(out.flush()?)
+}
+
+/// The line of an alarm that begins or ends.
+fn said(event: Event, step: &Step, seen: &Seen) -> String {
+    let times = format!(
+        "{} step of {:.0} requests took {}, {} expected",
+        step.phase.name(),
+        step.batch,
+        human::duration(step.duration_ns),
+        human::duration(seen.expected_ns)
+    );
+    match event {
+        Event::Begins => format!("alarm: {times} ({:+.1} standard deviations)", seen.z),
+        Event::Ends => format!("alarm ended: {times}"),
+    }
+}
+
+/// The same for programs.
+fn told(event: Event, step: &Step, seen: &Seen) -> String {
+    json!({
+        "event": match event { Event::Begins => "alarm", Event::Ends => "recovered" },
+        "text": said(event, step, seen),
+        "step": watched(&(step, Some(*seen))),
+    })
+    .to_string()
 }
 
 /// Without any step the question cannot be answered.
@@ -156,15 +310,8 @@ fn follow(watch: &mut Watch, mut out: cli::Output) -> anyhow::Result<Outcome> {
         for step in rows.iter().map(step_of) {
             let one = (&step, watch.see(&step));
             alarms += usize::from(alarm(&one));
-            let options = CsvOptions {
-                header: !named,
-                ..CsvOptions::default()
-            };
+            row(&one, named, &mut out)?;
             named = true;
-            let mut text = Vec::new();
-            self::rows(&[one], &mut CsvWriter::new(&mut text, options))?;
-            out.write_all(&text)?;
-            out.flush()?;
         }
     }
     if !named {
@@ -238,21 +385,26 @@ fn read(
 
 fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::Result<Vec<Step>> {
     let name = file.to_string_lossy();
-    if !name.contains(".csv") && !is_table(file)? {
+    let is_log = [".log", ".txt"].iter().any(|end| name.ends_with(end));
+    if !name.contains(".csv") && !is_log && !is_table(file)? {
         let read = trace_input::read(file, input, verbosity, |_| {})?;
         let analysis = rca_cycles::analyse(&read.trace, &rca_cycles::Options::default())
             .with_context(|| read.name.clone())?;
         return Ok(steps(&analysis));
     }
-    let (rows, skipped) =
-        serving_logs::steps(&probes::text(file)?).with_context(|| file.display().to_string())?;
+    let text = probes::text(file)?;
+    if serving_logs::is_engine_log(&text) {
+        let steps = text.lines().filter_map(serving_logs::log_step);
+        return Ok(steps.map(|step| step_of(&step)).collect());
+    }
+    let (rows, skipped) = serving_logs::steps(&text).with_context(|| file.display().to_string())?;
     if skipped > 0 {
         verbosity.note(format!("warning: {name}: {skipped} rows could not be read"));
     }
     Ok(rows.iter().map(step_of).collect())
 }
 
-fn step_of(r: &serving_logs::StepRow) -> Step {
+pub(crate) fn step_of(r: &serving_logs::StepRow) -> Step {
     Step {
         start_ns: probes::nanos(r.start_us),
         duration_ns: r.duration_us * 1000.0,
@@ -321,6 +473,9 @@ fn model(m: &PhaseModel) -> Value {
         "cusum_limit": m.limits.1,
         "step_limit": m.step_limit,
         "steps": m.steps,
+        "false_alarm_steps": m.false_alarm_steps,
+        "false_alarm_hours": m.false_alarm_hours,
+        "held_out_alarms": m.held_out_alarms,
     })
 }
 
@@ -328,6 +483,8 @@ fn model(m: &PhaseModel) -> Value {
 fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
     let document: Value = serde_json::from_str(text)?;
     let list = document["models"].as_array().context("no models in it")?;
+    // Files of earlier versions do not state their limits, which were these.
+    let nominal = nominal_limits(1e5);
     list.iter()
         .map(|m| {
             let real = |v: &Value| v.as_f64().context("a number is missing");
@@ -349,11 +506,14 @@ fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
                 band: pair(&m["residual_band"])?,
                 error: real(&m["held_out_error"])?,
                 limits: (
-                    m["ewma_limit"].as_f64().unwrap_or(NOMINAL_LIMITS.0),
-                    m["cusum_limit"].as_f64().unwrap_or(NOMINAL_LIMITS.1),
+                    m["ewma_limit"].as_f64().unwrap_or(nominal.0),
+                    m["cusum_limit"].as_f64().unwrap_or(nominal.1),
                 ),
                 step_limit: m["step_limit"].as_f64().unwrap_or(NOMINAL_STEP_LIMIT),
                 steps: usize::try_from(m["steps"].as_u64().unwrap_or(0))?,
+                false_alarm_steps: m["false_alarm_steps"].as_f64().unwrap_or(1e5),
+                false_alarm_hours: m["false_alarm_hours"].as_f64().unwrap_or(0.0),
+                held_out_alarms: m["held_out_alarms"].as_f64().unwrap_or(0.0),
             })
         })
         .collect()

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
+mod live;
 #[path = "../../../xtask/src/dataset/faults/model.rs"]
 #[expect(dead_code, reason = "the corpus uses more of it")]
 mod model;

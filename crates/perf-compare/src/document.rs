@@ -123,7 +123,7 @@ pub struct Effect {
 pub struct Finding {
     /// Stable within a document: `f1`, `f2`, … in rank order.
     pub id: String,
-    /// `function`, `collective_transfer`, `collective_total` or `metric`.
+    /// `function`, `layers`, `collective_transfer`, `collective_total` or `metric`.
     pub kind: &'static str,
     /// The function or metric.
     pub name: String,
@@ -157,6 +157,13 @@ pub struct Finding {
     pub explained_pct: Option<f64>,
     /// Changed, although the cycle is not: it costs no time.
     pub no_effect_on_cycle: bool,
+    /// Number of functions that this is the sum of, such as the layers of a model: their names differ in the number that `*`
+    /// stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<usize>,
+    /// Name of the finding that is the sum of this and others that changed alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<String>,
 }
 
 /// A counter of a device on which functions changed: the third level, tested because the second found something.
@@ -401,8 +408,8 @@ pub struct Mix {
     pub effect_pct: f64,
     /// Probability of shares so different by chance, with correlation of neighbouring steps.
     pub p: f64,
-    /// `true` if this is less than the level of the test; otherwise the phase is of one side only, and its steps are compared
-    /// with none.
+    /// `true` if this is less than the level of the test; otherwise the mean step differs with the shares, which may be chance,
+    /// or the phase is of one side only, and its steps are compared with none.
     pub established: bool,
 }
 

@@ -7,7 +7,7 @@ mod unchanged;
 mod work;
 
 use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, Status, Tail};
-use crate::report_text::{label, quantity, short, time};
+use crate::report_text::{label, quantity, short, time, times};
 use crate::side::is_wait;
 
 use host::{allocates, host, input, nothing_recorded, whole_host};
@@ -81,8 +81,60 @@ fn from_to(a: f64, b: f64) -> String {
 fn amounts(row: &Evidence) -> String {
     match row.unit.as_str() {
         "us" => from_to(row.baseline, row.candidate),
+        unit @ ("B" | "B/s") => {
+            let bytes = |value: f64| {
+                let (scaled, prefix) = match value.abs() {
+                    size if size >= 1e9 => (value / 1e9, "G"),
+                    size if size >= 1e6 => (value / 1e6, "M"),
+                    size if size >= 1e3 => (value / 1e3, "k"),
+                    _ => (value, ""),
+                };
+                format!("{} {prefix}{unit}", short(scaled))
+            };
+            format!("{} -> {}", bytes(row.baseline), bytes(row.candidate))
+        }
         unit => format!("{} -> {} {unit}", short(row.baseline), short(row.candidate)),
     }
+}
+
+/// What was recorded of the cause, in brackets: the counters that decide it, else its first evidence.
+fn recorded(report: &Report) -> String {
+    const CLOCKS: [&str; 3] = ["gpu_sm_frequency", "gpu_frequency", "gpu_mem_frequency"];
+    let evidence = &report.verdict.evidence;
+    if report.verdict.cause == "gpu_frequency"
+        && let Some(row) = evidence
+            .iter()
+            .find(|row| CLOCKS.contains(&row.metric.as_str()))
+    {
+        return format!(" ({} on {})", amounts(row), slow_gpus(report, row));
+    }
+    let Some(first) = evidence.first() else {
+        return String::new();
+    };
+    let row = |metric: &str| {
+        let mut rows = report.counters.iter();
+        rows.find(|row| row.metric == metric && row.device == first.device)
+    };
+    if report.verdict.cause == "gpu_contention" {
+        let shown = [
+            ("gpu_usage", "usage"),
+            ("process_gpu_usage", "of it this process"),
+            ("gpu_mem_used", "memory in use"),
+        ];
+        let said: Vec<String> = shown
+            .into_iter()
+            .filter_map(|(metric, words)| Some(format!("{words} {}", amounts(row(metric)?))))
+            .collect();
+        if !said.is_empty() {
+            return format!(" ({}: {})", first.device, said.join(", "));
+        }
+    }
+    format!(
+        " ({} on {} {})",
+        quantity(&first.metric),
+        first.device,
+        amounts(first)
+    )
 }
 
 fn signed(us: f64) -> String {
@@ -192,7 +244,10 @@ fn all_changed<'r>(
         [Change::Slower, Change::New]
     };
     report.findings.iter().filter(move |f| {
-        f.verdict == Statement::Changed && wanted.contains(&f.change) && classes.contains(&f.class)
+        f.verdict == Statement::Changed
+            && wanted.contains(&f.change)
+            && classes.contains(&f.class)
+            && f.part_of.is_none()
     })
 }
 
@@ -234,6 +289,7 @@ fn also(report: &Report) -> Option<String> {
     const PART: f64 = 15.0;
     let classes: &[&str] = match report.verdict.cause.as_str() {
         "host_code" => &["kernel", "collective"],
+        "gpu_kernel" if of(report, "kernel_class_us").is_none() => &["host", "kernel"],
         "gpu_kernel" | "gpu_slow" | "collective_slow" => &["host"],
         "workload_shift" if of(report, "kernel_top_calls").is_some() => &["host"],
         "workload_shift" if of(report, "copy_us").is_some() => &["kernel"],
@@ -245,8 +301,15 @@ fn also(report: &Report) -> Option<String> {
             .iter()
             .any(|api| name.starts_with(api))
     };
+    // The kernel that the sentence is about.
+    let named = of(report, "kernel_top_us_per_call")
+        .and_then(|row| row.device.split_once(": "))
+        .map(|(_, name)| name)
+        .or_else(|| Some(changed(report, &["kernel"])?.name.as_str()))
+        .filter(|_| report.verdict.cause == "gpu_kernel");
+    let is_named = |f: &&Finding| f.class == "kernel" && named == Some(f.name.as_str());
     let second = all_changed(report, classes)
-        .filter(|f| f.kind != "collective_total")
+        .filter(|f| f.kind != "collective_total" && !is_named(f))
         .filter(|f| !is_wait(&f.name) && !is_api(&f.name))
         .find(|f| f.explained_pct.is_some_and(|part| part.abs() >= PART))?;
     let kind = match second.class {
@@ -341,15 +404,7 @@ fn sentence(report: &Report) -> String {
         cause => match SAID.iter().find(|(name, _, _)| *name == cause) {
             Some((_, worse, better_words)) => {
                 let words = if better { better_words } else { worse };
-                let row = verdict.evidence.first().map_or(String::new(), |row| {
-                    format!(
-                        " ({} on {} {})",
-                        quantity(&row.metric),
-                        row.device,
-                        amounts(row)
-                    )
-                });
-                format!("{words}{row}{}", tail())
+                format!("{words}{}{}", recorded(report), tail())
             }
             None => verdict.summary.clone(),
         },
@@ -398,6 +453,32 @@ pub(crate) fn doubt(report: &Report) -> Option<String> {
     })
 }
 
+/// How many requests steps serve on each side where that differs, and what a cycle takes for each of them: a shorter step that
+/// serves fewer is not faster.
+fn by_request(report: &Report) -> Option<String> {
+    const LEAST: f64 = 0.1;
+    // Quantities of steps are those of one type of cycle, and time per request means nothing where prompts are read.
+    let [shown] = &report.cycle_time[..] else {
+        return None;
+    };
+    let row = |metric: &str| report.counters.iter().find(|row| row.metric == metric);
+    let reads = row("step_prompt_tokens").is_some_and(|row| row.baseline.max(row.candidate) > 0.0);
+    let row = row("step_requests").filter(|_| !reads)?;
+    let served = [row.baseline, row.candidate];
+    let differs = (served[1] / served[0] - 1.0).abs() >= LEAST;
+    if !differs || served.iter().any(|n| *n <= 0.0) {
+        return None;
+    }
+    let each = [0, 1].map(|side| shown.mean_us[side] / served[side]);
+    Some(format!(
+        "steps serve {} -> {} requests, cycle time per request {} ({})",
+        times(served[0]),
+        times(served[1]),
+        from_to(each[0], each[1]),
+        percent(each[1] / each[0])
+    ))
+}
+
 /// Returns the sentence of a report, with a capital and without a full stop.
 pub(crate) fn of_report(report: &Report) -> String {
     let mut text = String::new();
@@ -410,16 +491,33 @@ pub(crate) fn of_report(report: &Report) -> String {
             text += ". ";
         }
     }
+    let by_request = by_request(report).filter(|_| !stopped && !report.identical);
+    let is_work = report.verdict.cause == "workload_shift";
+    if let Some(served) = by_request.as_ref().filter(|_| !is_work) {
+        // Kernels of other batches are not alike, so this comes before what is said of them.
+        text += served;
+        text += ", so compare at one batch size: ";
+    }
     text += &sentence(report);
+    if let Some(served) = by_request.filter(|_| is_work) {
+        text += "; ";
+        text += &served;
+    }
     text += &also(report).unwrap_or_default();
     if let Some(mix) = report
         .mix
         .as_ref()
         .filter(|_| of(report, "phase_share_pct").is_none())
     {
-        let how = match mix.established {
-            true => "changed too",
-            false => "differs, which may be chance, and its steps are compared with none",
+        let how = match (mix.established, mix.steps.contains(&0)) {
+            (true, _) => "changed too".to_owned(),
+            (_, true) => {
+                "differs, which may be chance, and its steps are compared with none".to_owned()
+            }
+            _ => format!(
+                "differs, which may be chance (p = {}; record more steps)",
+                short(mix.p)
+            ),
         };
         text += &format!("; the mix of steps {how}: {}", mix.said());
     }

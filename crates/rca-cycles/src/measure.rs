@@ -170,9 +170,11 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         };
     let over = Spanning::new(timeline, cuts);
     let mut waiting = HostWaits::default();
+    let ranges = Ranges::new(timeline);
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         let counts = kind.is_code()
+            || ranges.count(timeline, slice)
             || matches!(
                 kind,
                 Kind::OnCpu | Kind::RunQueue | Kind::Disk | Kind::SyscallMemory
@@ -206,6 +208,8 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         let total = slice.range().duration().get();
         let own = if kind.is_code() {
             timeline.self_ns(slice)
+        } else if kind == Kind::Annotation {
+            (total - ranges.inside(slice.id())).max(0)
         } else {
             total
         };
@@ -247,6 +251,76 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
             },
         )
         .collect()
+}
+
+/// Marked ranges of engines without Python functions: all that says what their host does.
+struct Ranges {
+    /// By process: whether Python functions of it were recorded.
+    has_python: Vec<bool>,
+    /// What code and ranges directly inside a range take, ns.
+    inside: FxHashMap<SliceId, i64>,
+    /// How often a name occurs.
+    named: FxHashMap<StrId, u32>,
+}
+
+/// A name with a number that occurs less often is that of one step.
+const OFTEN: u32 = 3;
+
+impl Ranges {
+    fn new(timeline: &Timeline<'_>) -> Self {
+        let mut has_python = vec![false; timeline.members.len()];
+        for slice in timeline.trace.slices() {
+            if timeline.kind(slice) == Kind::Python {
+                has_python[timeline.process(slice) as usize] = true;
+            }
+        }
+        let mut ranges = Self {
+            has_python,
+            inside: FxHashMap::default(),
+            named: FxHashMap::default(),
+        };
+        if ranges.has_python.iter().all(|has| *has) {
+            return ranges;
+        }
+        let nests = |s: &Slice<'_>| {
+            let kind = timeline.kind(*s);
+            kind.is_code() || kind == Kind::Annotation
+        };
+        for slice in timeline.trace.slices().filter(|s| nests(s)) {
+            if let (Kind::Annotation, Some(name)) = (timeline.kind(slice), slice.name_id()) {
+                *ranges.named.entry(name).or_default() += 1;
+            }
+            if let Some(around) = slice.ancestors().find(|s| nests(s))
+                && timeline.kind(around) == Kind::Annotation
+            {
+                let end = slice.end().min(around.end());
+                let own = (end - slice.ts()).get().max(0);
+                *ranges.inside.entry(around.id()).or_default() += own;
+            }
+        }
+        ranges
+    }
+
+    /// Returns `true` for ranges that count as functions. Those inside code are that code's, and a name that says what one step
+    /// did is the step's.
+    fn count(&self, timeline: &Timeline<'_>, slice: Slice<'_>) -> bool {
+        let is_step = |name: &str| trace_model::step_name::step_batch(name).is_some();
+        let is_often = || {
+            let times = slice.name_id().and_then(|name| self.named.get(&name));
+            times.is_some_and(|times| *times >= OFTEN)
+        };
+        let of_one_step = |name: &str| name.bytes().any(|b| b.is_ascii_digit()) && !is_often();
+        timeline.kind(slice) == Kind::Annotation
+            && !self.has_python[timeline.process(slice) as usize]
+            && slice
+                .name()
+                .is_some_and(|name| !is_step(name) && !of_one_step(name))
+            && slice.ancestors().all(|s| !timeline.kind(s).is_code())
+    }
+
+    fn inside(&self, range: SliceId) -> i64 {
+        self.inside.get(&range).copied().unwrap_or(0)
+    }
 }
 
 /// What the slices of the host wait for, by name and by what they are inside.

@@ -6,11 +6,15 @@
 //! weights, so that a few wild or tiny steps move nothing. Everything else comes from residuals of five
 //! held-out parts that each lie together in time: the bands, whether the model is of any use, and the limits
 //! of the charts. An EWMA (λ 0.2) and a CUSUM (reference 0.5) of standardised residuals alarm beyond the
-//! limits that make a false alarm in about 100,000 steps if residuals are normal and independent (4.5 and 10),
-//! or beyond what held-out steps reached if that is more, as it is where residuals depend on each other. A single
-//! step alarms beyond six standard deviations, or beyond the tail of held-out steps if that is more: a pause. The
-//! CUSUM is capped, so that it recovers with the steps. A step whose workload lies outside what the model has
-//! seen is flagged and does not count.
+//! limits that make a false alarm in the time that is asked for ([`fit_for`]) if residuals are normal and
+//! independent, or beyond what held-out steps reached if that is more, as it is where residuals depend on each
+//! other. A single step alarms beyond six standard deviations, or beyond the tail of held-out steps if that is
+//! more: a pause. The CUSUM is capped, so that an alarm ends within [`WINDOW`] steps of recovery. A step whose
+//! workload lies outside what the model has seen is flagged and does not count.
+
+mod status;
+
+pub use status::{Event, Status};
 
 use crate::num::{median, quantile};
 use crate::phase::Phase;
@@ -109,15 +113,30 @@ pub struct PhaseModel {
     pub step_limit: f64,
     /// Steps trained on.
     pub steps: usize,
+    /// Steps between two false alarms that the limits are for.
+    pub false_alarm_steps: f64,
+    /// The same in hours, at the rate of the steps trained on.
+    pub false_alarm_hours: f64,
+    /// Part of the held-out steps that alarm.
+    pub held_out_alarms: f64,
 }
 
 /// With a larger held-out error a model says nothing of a step.
 pub const GREATEST_ERROR: f64 = 0.25;
 
+/// A model of which a larger part of its own healthy steps alarms is refused.
+pub const MOST_ALARMS: f64 = 0.01;
+
+/// Hours between two false alarms unless others are asked for.
+pub const HOURS: f64 = 24.0;
+
+/// Steps after recovery within which an alarm ends.
+pub const WINDOW: usize = 20;
+
 impl PhaseModel {
     /// Returns `true` if held-out steps are predicted well enough for alarms.
     pub fn is_usable(&self) -> bool {
-        self.error <= GREATEST_ERROR
+        self.error <= GREATEST_ERROR && self.held_out_alarms <= MOST_ALARMS
     }
 
     /// What a step should take, ns.
@@ -138,8 +157,13 @@ impl PhaseModel {
 /// Fewest steps of a phase that a model can be fitted to.
 pub const LEAST_STEPS: usize = 10;
 
-/// Fits a model to each phase with at least [`LEAST_STEPS`] steps.
+/// Fits a model to each phase with at least [`LEAST_STEPS`] steps, for a false alarm in [`HOURS`].
 pub fn fit(steps: &[Step]) -> Vec<PhaseModel> {
+    fit_for(steps, HOURS)
+}
+
+/// Fits a model to each phase with at least [`LEAST_STEPS`] steps, for a false alarm in so many hours.
+pub fn fit_for(steps: &[Step], hours: f64) -> Vec<PhaseModel> {
     [Phase::Prefill, Phase::Decode, Phase::Mixed]
         .into_iter()
         .filter_map(|phase| {
@@ -148,12 +172,25 @@ pub fn fit(steps: &[Step]) -> Vec<PhaseModel> {
                 .copied()
                 .filter(|s| s.phase == phase && s.duration_ns > 0.0)
                 .collect();
-            (list.len() >= LEAST_STEPS).then(|| fit_phase(phase, &list))
+            (list.len() >= LEAST_STEPS).then(|| fit_phase(phase, &list, hours))
         })
         .collect()
 }
 
-fn fit_phase(phase: Phase, list: &[Step]) -> PhaseModel {
+/// Typical time from one step to the next, ns: between their starts, or where these are not known what a step takes.
+fn spacing(list: &[Step]) -> f64 {
+    let mut starts: Vec<i64> = list.iter().map(|s| s.start_ns).collect();
+    starts.sort_unstable();
+    let gaps = starts.windows(2).map(|w| crate::num::span(w[1] - w[0]));
+    let gaps: Vec<f64> = gaps.filter(|gap| *gap > 0.0).collect();
+    let durations: Vec<f64> = list.iter().map(|s| s.duration_ns).collect();
+    match gaps.len() * 2 > list.len() {
+        true => median(&gaps),
+        false => median(&durations),
+    }
+}
+
+fn fit_phase(phase: Phase, list: &[Step], hours: f64) -> PhaseModel {
     const FOLDS: usize = 5;
     let mut residuals = Vec::with_capacity(list.len());
     for fold in 0..FOLDS {
@@ -172,7 +209,22 @@ fn fit_phase(phase: Phase, list: &[Step]) -> PhaseModel {
     let (low, high) = (quantile(&residuals, 0.16), quantile(&residuals, 0.84));
     let (centre, spread) = (quantile(&residuals, 0.5), ((high - low) / 2.0).max(1e-6));
     let errors: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
+    const HOUR_NS: f64 = 3.6e12;
+    let per_hour = HOUR_NS / spacing(list).max(1.0);
+    // A limit that is hit more often than that is none, and none can be known for longer.
+    let rare = (per_hour * hours).clamp(1e3, 1e9);
+    let deviations: Vec<f64> = residuals.iter().map(|r| (r - centre) / spread).collect();
+    let limits = limits(&deviations, rare);
+    let step_limit = tail(&deviations, NOMINAL_STEP_LIMIT, rare);
+    let mut chart = Chart::default();
+    let alarms = deviations.iter().filter(|z| {
+        chart.add(**z, limits.1 + CUSUM_ROOM);
+        chart.is_beyond(**z, limits, step_limit)
+    });
     PhaseModel {
+        held_out_alarms: share(alarms.count(), list.len()),
+        false_alarm_steps: rare,
+        false_alarm_hours: rare / per_hour,
         phase,
         coefficients: robust(list),
         support,
@@ -180,40 +232,50 @@ fn fit_phase(phase: Phase, list: &[Step]) -> PhaseModel {
         spread,
         band: (quantile(&residuals, 0.025), quantile(&residuals, 0.975)),
         error: median(&errors),
-        limits: limits(residuals.iter().map(|r| (r - centre) / spread)),
-        step_limit: tail(
-            &residuals
-                .iter()
-                .map(|r| (r - centre) / spread)
-                .collect::<Vec<f64>>(),
-            NOMINAL_STEP_LIMIT,
-        ),
+        limits,
+        step_limit,
         steps: list.len(),
     }
 }
 
-/// The limits of the charts: the nominal ones, or, where held-out steps go beyond these, what one step in 100,000
+#[expect(clippy::cast_precision_loss, reason = "counts of steps")]
+fn share(part: usize, of: usize) -> f64 {
+    part as f64 / of.max(1) as f64
+}
+
+/// The limits that normal and independent residuals exceed once in `rare` steps: of the EWMA about that of a single value,
+/// of the CUSUM by Siegmund's approximation (1985) of its mean run length.
+pub fn nominal_limits(rare: f64) -> (f64, f64) {
+    let log = rare.max(10.0).ln();
+    let ewma = (2.0 * log - (4.0 * std::f64::consts::PI * log).ln()).sqrt() + 0.25;
+    let cusum = log - std::f64::consts::LN_2 - 1.166 + 0.34;
+    (ewma, cusum)
+}
+
+/// The limits of the charts: the nominal ones, or, where held-out steps go beyond these, what one step in `rare`
 /// exceeds if the tail of the held-out steps goes on as it does between its last two decades.
-fn limits(deviations: impl Iterator<Item = f64>) -> (f64, f64) {
+fn limits(deviations: &[f64], rare: f64) -> (f64, f64) {
     let mut chart = Chart::default();
     let (mut ewma, mut cusum) = (Vec::new(), Vec::new());
-    for z in deviations {
+    for &z in deviations {
         chart.add(z, f64::INFINITY);
         ewma.push(chart.ewma_deviations());
         cusum.push(chart.cusum);
     }
-    (tail(&ewma, EWMA_LIMIT), tail(&cusum, CUSUM_LIMIT))
+    let nominal = nominal_limits(rare);
+    (tail(&ewma, nominal.0, rare), tail(&cusum, nominal.1, rare))
 }
 
-/// What one value in 100,000 exceeds if the tail goes on as between its last two decades, at least `nominal`.
-fn tail(values: &[f64], nominal: f64) -> f64 {
-    // The rarer decade that so many steps show, and how many decades there are beyond it.
-    let (rare, usual, beyond) = match values.len() {
-        1000.. => (0.999, 0.99, 2.0),
-        100.. => (0.99, 0.9, 3.0),
-        _ => (0.9, 0.5, 4.0),
+/// What one value in `rare` exceeds if the tail goes on as between its last two decades, at least `nominal`.
+fn tail(values: &[f64], nominal: f64, rare: f64) -> f64 {
+    // The rarer decade that so many steps show, the one before it, and how many decades there are up to it.
+    let (seldom, usual, decades) = match values.len() {
+        1000.. => (0.999, 0.99, 3.0),
+        100.. => (0.99, 0.9, 2.0),
+        _ => (0.9, 0.5, 1.0),
     };
-    let high = quantile(values, rare);
+    let beyond = (rare.log10() - decades).max(0.0);
+    let high = quantile(values, seldom);
     nominal.max(high + beyond * (high - quantile(values, usual)))
 }
 
@@ -334,6 +396,11 @@ impl Chart {
         self.cusum = (self.cusum + z - REFERENCE).clamp(0.0, cap);
     }
 
+    /// Returns `true` if a chart or this deviation alone is beyond its limit.
+    fn is_beyond(&self, z: f64, (ewma, cusum): (f64, f64), step: f64) -> bool {
+        self.ewma_deviations() > ewma || self.cusum > cusum || z > step
+    }
+
     /// The moving average in its standard deviations, if steps are independent.
     fn ewma_deviations(&self) -> f64 {
         let settled = 1.0 - (1.0 - LAMBDA).powi(self.count.saturating_mul(2));
@@ -353,14 +420,9 @@ pub struct Watch {
 }
 
 const LAMBDA: f64 = 0.2;
-const EWMA_LIMIT: f64 = 4.5;
 const REFERENCE: f64 = 0.5;
-const CUSUM_LIMIT: f64 = 10.0;
 /// How far above its limit the CUSUM may go: an alarm ends about so many steps after a slow stretch.
 const CUSUM_ROOM: f64 = 5.0;
-
-/// The limits of the charts for normal and independent residuals.
-pub const NOMINAL_LIMITS: (f64, f64) = (EWMA_LIMIT, CUSUM_LIMIT);
 
 /// The limit of a single step, in standard deviations, where held-out steps stay below it.
 pub const NOMINAL_STEP_LIMIT: f64 = 6.0;
@@ -381,13 +443,10 @@ impl Watch {
         let outside = !model.supports(step);
         let z = (residual(&model.coefficients, step) - model.centre) / model.spread;
         let (low, high) = model.band;
-        let (ewma_limit, cusum_limit) = model.limits;
         if !outside {
-            chart.add(z, cusum_limit + CUSUM_ROOM);
+            chart.add(z, model.limits.1 + CUSUM_ROOM);
         }
-        let beyond = chart.ewma_deviations() > ewma_limit
-            || chart.cusum > cusum_limit
-            || z > model.step_limit;
+        let beyond = chart.is_beyond(z, model.limits, model.step_limit);
         Some(Seen {
             expected_ns: expected,
             band_ns: (expected * (1.0 + low), expected * (1.0 + high)),
@@ -519,6 +578,47 @@ mod tests {
         let slow = alarms.iter().filter(|i| (1000..1200).contains(*i)).count();
         let after = alarms.iter().filter(|i| (1200..1400).contains(*i)).count();
         assert!(slow > 150 && after < 100, "{slow} and {after}: {alarms:?}");
+    }
+
+    #[test]
+    fn limits_are_for_the_hours_that_are_asked_for() {
+        // The values for 100,000 independent steps, as published for these charts.
+        let (ewma, cusum) = nominal_limits(1e5);
+        assert!(
+            (ewma - 4.5).abs() < 0.05 && (cusum - 10.0).abs() < 0.05,
+            "{ewma} {cusum}"
+        );
+        // Steps of 30 ms: 120,000 an hour.
+        let healthy = planted(3000, i64::MAX, 1.0);
+        let [short, long] = [0.5, 100.0].map(|hours| fit_for(&healthy, hours)[0]);
+        assert!(
+            (short.false_alarm_steps - 60_000.0).abs() < 1.0,
+            "{short:?}"
+        );
+        assert!((long.false_alarm_hours - 100.0).abs() < 1e-6, "{long:?}");
+        assert!(long.limits.0 > short.limits.0 && long.limits.1 > short.limits.1);
+        assert_eq!((short.held_out_alarms, long.held_out_alarms), (0.0, 0.0));
+        // A false alarm an hour: none is expected in ten times 3,000 healthy steps of 0.025 hours.
+        let mut episodes = 0;
+        let mut watch = Watch::new(fit_for(&healthy, 1.0));
+        let mut state = Status::default();
+        for s in &planted(33_000, i64::MAX, 1.0)[3000..] {
+            let seen = watch.see(s);
+            episodes += usize::from(matches!(state.add(s, seen.as_ref()), Some(Event::Begins)));
+        }
+        assert!(episodes <= 2, "{episodes}");
+    }
+
+    #[test]
+    fn an_alarm_ends_within_one_window_of_recovery() {
+        let mut watch = Watch::new(fit(&planted(2000, i64::MAX, 1.0)));
+        let mut steps = planted(1400, i64::MAX, 1.0);
+        for s in &mut steps[200..1200] {
+            s.duration_ns *= 1.3;
+        }
+        let alarms: Vec<bool> = steps.iter().map(|s| watch.see(s).unwrap().alarm).collect();
+        assert!(alarms[205..1200].iter().all(|a| *a));
+        assert!(alarms[1200 + WINDOW..].iter().all(|a| !a));
     }
 
     #[test]

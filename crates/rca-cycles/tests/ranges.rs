@@ -95,6 +95,41 @@ fn numbered_steps_of_threads_that_take_turns_are_all_found() {
 }
 
 #[test]
+fn ranges_are_the_functions_of_an_engine_without_python() {
+    // Steps of 1 ms: two layers, one inside the forward range and one after it, and a poll between the steps.
+    let mut ranges = Vec::new();
+    for i in 0..9 {
+        let at = i * 1_000;
+        ranges.push(range(format!("decode_step_{i}"), 1, at, 900));
+        ranges.push(range("forward", 1, at + 100, 500));
+        ranges.push(range("layer_0", 1, at + 150, 200));
+        ranges.push(range("layer_1", 1, at + 650, 100));
+        ranges.push(range("poll", 1, at + 910, 60));
+    }
+    let own = |found: &Analysis, name: &str| {
+        let mut functions = found.functions.iter();
+        let function = functions.find(|f| f.name == name)?;
+        Some(
+            function
+                .cells
+                .iter()
+                .map(|c| c.self_ns / 1000)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let found = analysed(&ranges, None);
+    assert_eq!(found.cycles.len(), 9);
+    // The launch of 1 us is inside each; the second layer is none of the forward range.
+    assert_eq!(own(&found, "forward"), Some(vec![500 - 200 - 1; 9]));
+    assert_eq!(own(&found, "layer_0"), Some(vec![199; 9]));
+    assert_eq!(own(&found, "layer_1"), Some(vec![99; 9]));
+    // What follows the last step was not recorded as part of it.
+    assert_eq!(own(&found, "poll"), Some(vec![59; 8]));
+    // A name of one step is no function.
+    assert_eq!(own(&found, "decode_step_3"), None);
+}
+
+#[test]
 fn ranges_at_once_are_those_of_the_busiest_thread_and_rare_ones_are_no_steps() {
     let mut ranges = Vec::new();
     for i in 0..20 {

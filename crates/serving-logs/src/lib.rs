@@ -2,6 +2,8 @@
 //!
 //! * [`topology()`]: `topo_component.csv`, the components of the machine;
 //! * [`steps()`]: tables of steps with their workload;
+//! * [`log_step()`]: lines of an engine's log that state its throughput;
+//! * [`metrics()`]: metrics of an engine in the text format of Prometheus;
 //! * [`serving()`]: the log of an engine's configuration, with its batches and requests;
 //! * [`events()`]: `micro_event.csv` and `macro_counter.csv`, a recording as two tables.
 //!
@@ -18,12 +20,16 @@
 //! ```
 
 mod csv;
+mod engine_log;
 mod events;
+mod metrics;
 mod serving;
 mod steps;
 mod topology;
 
+pub use engine_log::{is_engine_log, log_step};
 pub use events::{Recording, events};
+pub use metrics::{Metrics, metrics};
 pub use serving::{Serving, serving};
 pub use steps::{StepRow, steps};
 pub use topology::{Component, Topology, topology};

@@ -66,13 +66,17 @@ const PEER: [&str; 11] = [
 
 /// Functions that run others and wait between these: their own time is waiting, that of their
 /// callees is not.
-const LOOPS: [&str; 6] = [
+const LOOPS: [&str; 10] = [
     "run_forever",
     "_run_once",
     "get_output",
     "dequeue",
     "_process_input_queue",
     "process_input_sockets",
+    "_fetch_and_activate_new_requests",
+    "_fetch_new_requests",
+    "fetch_new_requests",
+    "get_from_request_queue",
 ];
 
 /// Returns the name of a function without file, class, namespace and object: `acquire` for
@@ -101,14 +105,17 @@ fn is_os_read(name: &str) -> bool {
     ) || name.starts_with("<built-in method read of module object")
 }
 
-/// Parts of the names of functions that take requests from outside (SGLang, vLLM).
-const TAKES_REQUESTS: [&str; 6] = [
+/// Parts of the names of functions that take requests from outside (SGLang, vLLM, TensorRT-LLM).
+const TAKES_REQUESTS: [&str; 9] = [
     "recv_requests",
     "recv_reqs",
     "_process_input_queue",
     "process_input_sockets",
     "get_requests",
     "pull_requests",
+    "fetch_new_requests",
+    "_fetch_and_activate_new_requests",
+    "get_from_request_queue",
 ];
 
 /// Returns `true` for functions of serving engines that take requests from outside: what blocks inside them waits for
@@ -243,6 +250,14 @@ mod tests {
         ] {
             assert_eq!(Waiting::of_call(name), want, "{name}");
         }
+        // TensorRT-LLM activates the requests that it waits for.
+        let name =
+            "tensorrt_llm/_torch/pyexecutor/py_executor.py(1210): _fetch_and_activate_new_requests";
+        assert_eq!(
+            (Waiting::of_call(name), Waiting::of_own_time(name)),
+            (None, Some(Input))
+        );
+        assert!(takes_requests(name));
         // A loop waits only in its own time.
         let name = "asyncio/base_events.py(590): run_forever";
         assert_eq!(

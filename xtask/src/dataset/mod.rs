@@ -6,7 +6,7 @@ mod catalogue;
 mod corner;
 mod demo;
 mod demo_truth;
-mod faults;
+pub(crate) mod faults;
 mod job;
 pub(crate) mod large;
 pub(crate) mod manifest;
@@ -73,14 +73,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         "nodes",
         "layers",
         "seed",
-        "seeds",
         "size",
         "steps",
     ];
-    let options = Options::parse(args, &["gzip", "faults"], &valued)?;
+    let options = Options::parse(args, &["gzip"], &valued)?;
     match options.words.first().map(String::as_str) {
         None if args.is_empty() => generate(),
-        None if options.flag("faults") => faults::run(&options),
         None => large::run(&options),
         Some("generate") => generate(),
         Some("verify") => verify(),
@@ -125,7 +123,7 @@ fn generate() -> Result<()> {
 }
 
 /// Writes a file unless it already has this content.
-fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
+pub(crate) fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);
     }

@@ -62,6 +62,8 @@ pub(crate) struct Null {
     pub(crate) covered: Share,
     /// Intervals of the cycle time that hold it.
     pub(crate) cycle_covered: Share,
+    /// Intervals of the cycle time that do not, without a note that they may not.
+    pub(crate) unwarned: Share,
 }
 
 /// `pairs` pairs from one generator.
@@ -79,6 +81,7 @@ pub(crate) fn null(process: Process, cycles: usize, pairs: usize) -> Null {
         cause: zero,
         covered: zero,
         cycle_covered: zero,
+        unwarned: zero,
     };
     let holds =
         |interval: Option<[f64; 2]>| interval.is_some_and(|[low, high]| low <= 0.0 && high >= 0.0);
@@ -98,6 +101,12 @@ pub(crate) fn null(process: Process, cycles: usize, pairs: usize) -> Null {
             out.cycle.hits += usize::from(time.verdict == Statement::Changed);
             out.cycle_covered.of += 1;
             out.cycle_covered.hits += usize::from(holds(time.effect.interval));
+            let warns = report
+                .notes
+                .iter()
+                .any(|note| note.contains("independent ones"));
+            out.unwarned.of += 1;
+            out.unwarned.hits += usize::from(!holds(time.effect.interval) && !warns);
         }
         for finding in &report.findings {
             out.covered.of += 1;

@@ -45,6 +45,8 @@ pub(crate) enum Process {
     LogNormal,
     /// Normal, and 5 % of the cycles far out.
     Outliers,
+    /// First-order autoregressive, correlation 0.9.
+    Slow,
     /// First-order autoregressive, correlation 0.95.
     Persistent,
     /// Two levels, each kept with probability 0.95, and noise.
@@ -54,7 +56,12 @@ pub(crate) enum Process {
 }
 
 /// Processes whose neighbours resemble each other so much that few cycles say little.
-pub(crate) const SLOW: [Process; 3] = [Process::Persistent, Process::Regimes, Process::RandomWalk];
+pub(crate) const SLOW: [Process; 4] = [
+    Process::Slow,
+    Process::Persistent,
+    Process::Regimes,
+    Process::RandomWalk,
+];
 
 pub(crate) const PROCESSES: [Process; 4] = [
     Process::Independent,
@@ -70,6 +77,7 @@ impl Process {
             Self::Correlated => "AR(1), 0.6",
             Self::LogNormal => "log-normal",
             Self::Outliers => "5 % outliers",
+            Self::Slow => "AR(1), 0.9",
             Self::Persistent => "AR(1), 0.95",
             Self::Regimes => "two levels, kept with 0.95",
             Self::RandomWalk => "random walk",
@@ -95,6 +103,10 @@ impl Process {
                 Self::Outliers => {
                     let far = noise.uniform() < 0.05;
                     noise.normal() * if far { 8.0 } else { 1.0 }
+                }
+                Self::Slow => {
+                    state = 0.9 * state + (1.0_f64 - 0.81).sqrt() * noise.normal();
+                    state
                 }
                 Self::Persistent => {
                     state = 0.95 * state + (1.0_f64 - 0.95 * 0.95).sqrt() * noise.normal();

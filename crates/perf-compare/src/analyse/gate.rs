@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::panel::Pairing;
 use crate::document::{Comparability, Reason, Status};
-use crate::report_text::label;
+use crate::report_text::{label, times};
 use crate::side::{CAPTURE_SETTINGS, Capture, Class, Recording, Side, shape, template, unit_to_us};
 use crate::stats::median;
 
@@ -211,7 +211,9 @@ pub(super) fn captures(
             .and_then(|p| p.sides[side].first())
             .map_or(0, |capture| devices(capture))
     });
-    if devices[0] != devices[1] && devices.iter().all(|n| *n > 0) {
+    if let Some(missing) = missing_ranks(a, b) {
+        reasons.push(reason("devices", true, missing));
+    } else if devices[0] != devices[1] && devices.iter().all(|n| *n > 0) {
         reasons.push(reason(
             "devices",
             true,
@@ -233,6 +235,113 @@ pub(super) fn captures(
         ));
     }
     conclude(reasons)
+}
+
+/// Which ranks of a job lack their files, where both sides state the same number of ranks and have files of different ones.
+fn missing_ranks(a: &Side, b: &Side) -> Option<String> {
+    let size = |side: &Side| {
+        let sizes: BTreeSet<u32> = side
+            .recordings
+            .iter()
+            .filter_map(|r| r.world_size)
+            .collect();
+        let mut sizes = sizes.into_iter();
+        sizes.next().filter(|_| sizes.next().is_none())
+    };
+    let ranks =
+        |side: &Side| -> BTreeSet<u32> { side.recordings.iter().filter_map(|r| r.rank).collect() };
+    let (world, own) = (size(a)?, [ranks(a), ranks(b)]);
+    if size(b)? != world || own[0] == own[1] || own.iter().any(BTreeSet::is_empty) {
+        return None;
+    }
+    let of = |side: usize, name: &str| {
+        let missing: Vec<String> = (own[1 - side].difference(&own[side]))
+            .map(u32::to_string)
+            .collect();
+        let ranks = match missing.len() {
+            0 => return None,
+            1 => format!("the file of rank {} is", missing[0]),
+            _ => format!("the files of ranks {} are", missing.join(", ")),
+        };
+        Some(format!("{ranks} missing in the {name}"))
+    };
+    let said: Vec<String> = [of(0, "baseline"), of(1, "candidate")]
+        .into_iter()
+        .flatten()
+        .collect();
+    Some(format!(
+        "{}, while both sides state a job of {world} ranks: add them, or leave them out on the other side",
+        said.join(", and ")
+    ))
+}
+
+/// How many times as often each kernel of a layer is called, where steps state the same work on both sides and the kernels that
+/// a step calls once are called as often as before: another number of layers.
+fn other_depth(pairing: &Pairing<'_>) -> Option<(f64, f64)> {
+    /// Kernels that have to agree, and part of the time of all kernels that a layer repeats.
+    const FEWEST_KERNELS: usize = 4;
+    const PART: f64 = 0.8;
+    let alike = |a: f64, b: f64| (a - b).abs() <= 0.02 * a.abs().max(b.abs());
+    let work = pairing.sides.each_ref().map(|captures| {
+        let cycles = captures.iter().flat_map(|c| &c.cycles);
+        let mut by_name: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (name, n) in cycles.filter_map(|c| c.work.as_ref()).flatten() {
+            by_name.entry(name).or_default().push(*n);
+        }
+        by_name
+            .into_iter()
+            .map(|(name, all)| (name, median(&all)))
+            .collect::<BTreeMap<_, _>>()
+    });
+    let requests = *work[0].get("requests").filter(|n| **n > 0.0)?;
+    let is_same = |name: &str| match (work[0].get(name), work[1].get(name)) {
+        (Some(a), Some(b)) => alike(*a, *b),
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    if !["requests", "tokens", "prompt requests", "prompt tokens"]
+        .into_iter()
+        .all(is_same)
+    {
+        return None;
+    }
+    let calls = pairing.sides.each_ref().map(|captures| {
+        // By rank: the sum over ranks is that of no step.
+        let mut of_ranks: BTreeMap<(&str, usize), (f64, f64)> = BTreeMap::new();
+        let n: usize = captures.iter().map(|c| c.cycles.len()).sum();
+        for f in captures.iter().flat_map(|c| &c.functions) {
+            if f.class == Class::Kernel {
+                let sum = |values: &[f64]| {
+                    let known = values.iter().filter(|v| !v.is_nan());
+                    known.sum::<f64>() / n.max(1) as f64
+                };
+                let own = of_ranks.entry((f.name.as_str(), f.process)).or_default();
+                (own.0, own.1) = (own.0 + sum(&f.calls), own.1 + sum(&f.dur_us));
+            }
+        }
+        let mut all: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for ((name, _), of_rank) in of_ranks {
+            let own = all.entry(name).or_default();
+            *own = (own.0.max(of_rank.0), own.1.max(of_rank.1));
+        }
+        all
+    });
+    let ratios: Vec<(f64, f64)> = calls[0]
+        .iter()
+        .filter(|(_, own)| own.0 >= 1.5)
+        .filter_map(|(name, own)| Some((calls[1].get(name)?.0 / own.0, own.1)))
+        .collect();
+    let ratio = median(&ratios.iter().map(|r| r.0).collect::<Vec<f64>>());
+    let part = |wanted: &dyn Fn(f64) -> bool| {
+        let own = ratios.iter().filter(|r| wanted(r.0));
+        own.fold((0, 0.0), |sum, r| (sum.0 + 1, sum.1 + r.1))
+    };
+    let (agree, time) = part(&|r| alike(r, ratio));
+    let all = part(&|_| true).1;
+    let mut once = calls[0].iter().filter(|(_, own)| own.0 < 1.5);
+    let some_stay = once.any(|(name, own)| calls[1].get(name).is_some_and(|c| alike(c.0, own.0)));
+    let differs = !(0.9..=1.1).contains(&ratio) && ratio > 0.0;
+    (differs && some_stay && agree >= FEWEST_KERNELS && time >= PART * all)
+        .then_some((ratio, requests))
 }
 
 fn counted(gpus: usize) -> String {
@@ -416,6 +525,17 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
             "functions",
             false,
             format!("{kind}: only {:.0} % of the baseline's kernel time is in kernels that the candidate has too", common / all * 100.0),
+        ));
+    }
+    if let Some((ratio, requests)) = other_depth(pairing) {
+        reasons.push(reason(
+            "functions",
+            true,
+            format!(
+                "{kind}: the kernels of a layer are called {} times as often per step in the candidate while steps serve as many requests ({}): a model of another depth, or other settings",
+                times(ratio),
+                times(requests)
+            ),
         ));
     }
     units(pairing, kind, reasons);

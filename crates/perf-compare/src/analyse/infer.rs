@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::gate::FEWEST;
+use super::layers;
 use super::panel::{Panel, RUNS};
 use super::workload::{self, Adjusted};
 use super::{pauses, tails};
@@ -15,8 +16,6 @@ use crate::stats::{
 
 /// Runs below which nothing can be declared.
 const FEWEST_RUNS: usize = 4;
-/// Effective cycles of a side below which intervals are known to be too narrow.
-const FEW_EFFECTIVE: f64 = 5.0;
 /// Power that sample sizes are given for.
 const POWER: f64 = 0.9;
 
@@ -212,6 +211,8 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
                 .filter(|r| *r > 0.0),
             explained_pct: total_changed.and_then(|total| finite(found.delta / total * 100.0)),
             no_effect_on_cycle: verdict == Statement::Changed && total_changed.is_none(),
+            members: None,
+            part_of: None,
         });
         if verdict == Statement::Changed
             && let Some((_, [low, high])) = found.trimmed
@@ -224,16 +225,17 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             ));
         }
     }
+    layers::roll_up(&mut out.findings);
     rank(&mut out.findings);
     out
 }
 
-/// Declared findings by the conservative end of their interval, calls that wait behind the others, the rest by size.
+/// Declared findings by the conservative end of their interval, calls that wait and parts of others behind them, the rest by size.
 fn rank(findings: &mut [Finding]) {
     let key = |f: &Finding| {
         let declared = f.verdict == Statement::Changed;
         // A call that waits follows what it waits for.
-        let own = declared && f.class != "sync" && !is_wait(&f.name);
+        let own = declared && f.class != "sync" && !is_wait(&f.name) && f.part_of.is_none();
         (
             (declared, own),
             if declared {
@@ -313,10 +315,11 @@ fn cycle_time(
         ));
     }
     let effort = options.effort(true, 1);
+    let dependence = total.dependence.for_intervals(total.n[0], total.n[1]);
     let of = |p: f64| {
         (
             lengths.each_ref().map(|side| quantile(&sorted(side), p)),
-            quantile_change(&lengths[0], &lengths[1], p, total.dependence, effort),
+            quantile_change(&lengths[0], &lengths[1], p, dependence, effort),
         )
     };
     let (median_us, median_change_us) = of(0.5);
@@ -334,14 +337,12 @@ fn cycle_time(
             ));
         }
     }
-    // Short series show less of a long memory than there is, so the warning follows the cautious estimate.
-    let cautious = total.dependence.cautious(total.n[0], total.n[1]);
-    let effective = total.n.map(|n| cautious.effective(n));
-    let least = effective[0].min(effective[1]);
-    if !panel.by_run && least < FEW_EFFECTIVE && total.n.iter().all(|n| *n >= FEWEST) {
+    let few = total.dependence.may_leave_few(total.n[0], total.n[1]);
+    if !panel.by_run && few && total.n.iter().all(|n| *n >= FEWEST) {
+        let effective = total.n.map(|n| dependence.effective(n));
         notes.push(format!(
-            "neighbouring cycles are so alike that those of a side count as about {} independent ones: in simulations of such cycles the 95 % interval of the cycle time holds in 88 to 92 % of recordings; record longer, or several runs of each side",
-            short(least)
+            "neighbouring cycles are so alike that those of a side count as about {} independent ones or fewer: the 95 % interval of the cycle time is wider for that, and may still hold less often; record longer, or several runs of each side",
+            short(effective[0].min(effective[1]))
         ));
     }
     let (detectable_pct, cycles_needed_for_2pct) = sample_size(total, limit, cycle);
@@ -546,6 +547,8 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
             us_per_call_ratio: None,
             explained_pct: None,
             no_effect_on_cycle: false,
+            members: None,
+            part_of: None,
         });
     }
     // Units differ from metric to metric: relative size ranks them.

@@ -13,6 +13,11 @@ const CHANCE: f64 = 0.01;
 /// Least change of the mean step by the shares alone, in percent.
 const LEAST_PCT: f64 = 2.0;
 
+/// Change of the mean step, in percent, from which on cycles are not said to be unchanged,
+const MEAN_PCT: f64 = 3.0;
+/// if the shares explain so much of it.
+const MOST: f64 = 0.3;
+
 /// Folder and job of a recording.
 type Recording = (PathBuf, String);
 
@@ -44,7 +49,7 @@ fn steps<'s>(side: &'s Side, untyped: &'s str) -> Vec<(&'s str, f64)> {
 }
 
 /// Returns the phase whose share of the steps changed most, if a side has several phases and their shares changed by more than
-/// chance, or one side lacks it, and by enough to be noticed in the mean step.
+/// chance, or one side lacks it, or the mean step changed with them, and by enough to be noticed in the mean step.
 ///
 /// The test is that of two proportions, with as many independent steps as the correlation of neighbours leaves: requests arrive
 /// in bursts.
@@ -98,7 +103,10 @@ pub(super) fn compare(baseline: &Side, candidate: &Side) -> Option<Mix> {
     // Steps of a phase that only one side has are compared with none: what they cost is said even where chance may do it.
     let is_of_one = (0..2).any(|side| count(side, phase) == 0);
     let established = p <= CHANCE;
-    ((established || is_of_one) && effect_pct.abs() >= LEAST_PCT).then(|| Mix {
+    // Nor is it left unsaid where the mean step changed, which no phase by itself shows.
+    let mean_pct = (mean_us[1] / mean_us[0] - 1.0) * 100.0;
+    let is_most = mean_pct.abs() > MEAN_PCT && effect_pct / mean_pct >= MOST;
+    ((established || is_of_one || is_most) && effect_pct.abs() >= LEAST_PCT).then(|| Mix {
         phase: (*phase).to_owned(),
         steps: [count(0, phase), count(1, phase)],
         of,

@@ -3,6 +3,7 @@
 mod gate;
 mod infer;
 mod inside;
+mod layers;
 mod mix;
 mod panel;
 mod pauses;
@@ -224,10 +225,14 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         )
     };
     // Sides that ran other work on other hardware have no cause.
-    let verdict = match go {
+    let mut verdict = match go {
         false if other_work(&comparability) => Verdict::undecided(),
         _ => verdict,
     };
+    if verdict.cause == "none" && mix.is_some() {
+        // Equal within each phase is not equal.
+        verdict.confidence = verdict.confidence.min(0.6);
+    }
     let by_run = panels.iter().any(|panel| panel.by_run) || inferred.by_run;
     let mut report = Report {
         schema_version: SCHEMA_VERSION,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::layers;
 use crate::document::Role;
 use crate::side::{Capture, Class};
 use crate::stats::{mean, median, sorted};
@@ -316,6 +317,7 @@ fn panel(
             ],
         });
     }
+    columns.extend(layers::sums(&columns));
     let mut swaps = Vec::new();
     if several_ranks {
         let names: BTreeSet<&str> = seen

@@ -43,11 +43,12 @@ pub(super) fn host(report: &Report, better: bool, tail: &str) -> String {
             Some(false) if !better => ", hidden behind the work of the GPU",
             _ => "",
         };
-        return format!(
-            "Host function {} {}{hidden}{tail}",
-            label(&f.name),
-            times(f)
-        );
+        let what = match f.members {
+            Some(n) => format!("The {n} host functions"),
+            None => "Host function".to_owned(),
+        };
+        let are = times(f).replacen("is ", if f.members.is_some() { "are " } else { "is " }, 1);
+        return format!("{what} {} {are}{hidden}{tail}", label(&f.name));
     }
     if let Some(f) = found().next() {
         let longer = if f.effect.delta > 0.0 {

@@ -2,7 +2,7 @@
 
 use super::{added, changed, cycle, from_to, of};
 use crate::document::{Change, Evidence, Report, Statement};
-use crate::report_text::label;
+use crate::report_text::{label, time};
 use crate::verdict::{is_attention, is_matrix};
 
 /// The ranks on which a kernel changed in the direction of the verdict; `None` unless there are several.
@@ -78,14 +78,44 @@ pub(super) fn kernel(report: &Report) -> String {
                 Change::Gone => "is gone",
                 _ => "changed",
             };
+            let gone = match f.change {
+                Change::New => gone(report),
+                _ => String::new(),
+            };
             format!(
-                "{} {} {what}, {}",
+                "{} {} {what}{gone}, {}",
                 word(&f.name),
                 label(&f.name),
                 added(report, Some(f))
             )
         }
         None => format!("Kernels changed, {}", added(report, None)),
+    }
+}
+
+/// The kernel that is there no longer, if it is one: what a new one may be in place of.
+fn gone(report: &Report) -> String {
+    const MOST: f64 = 0.8;
+    let gone = || {
+        report.findings.iter().filter(|f| {
+            f.class == "kernel" && f.change == Change::Gone && f.verdict == Statement::Changed
+        })
+    };
+    let Some(most) = gone().max_by(|a, b| a.effect.baseline.total_cmp(&b.effect.baseline)) else {
+        return String::new();
+    };
+    let of = |name: &str| {
+        let own = gone().filter(|f| f.name == name);
+        own.map(|f| f.effect.baseline).sum::<f64>()
+    };
+    let all: f64 = gone().map(|f| f.effect.baseline).sum();
+    match of(&most.name) >= MOST * all {
+        true => format!(
+            " and {} is gone ({} per cycle before)",
+            label(&most.name),
+            time(most.effect.baseline)
+        ),
+        false => String::new(),
     }
 }
 
@@ -156,12 +186,16 @@ pub(super) fn slow_gpus(report: &Report, most: &Evidence) -> String {
         report
             .counters
             .iter()
-            .filter(|row| row.metric == most.metric)
+            // The row of all GPUs is of none by itself.
+            .filter(|row| row.metric == most.metric && !row.device.starts_with("all "))
     };
     let like = |row: &&Evidence| row.effect.abs() >= 0.5 * most.effect.abs();
     match (all().filter(like).count(), all().count()) {
         (like, all) if like > 1 && like == all => format!("all {all} GPUs"),
-        (like, _) if like > 1 => format!("{} and {} more GPUs", most.device, like - 1),
+        (count, _) if count > 1 => {
+            let first = all().find(like).unwrap_or(most);
+            format!("{} and {} more GPUs", first.device, count - 1)
+        }
         _ => most.device.clone(),
     }
 }

@@ -81,6 +81,11 @@ pub(super) fn nothing(report: &Report) -> String {
             kind(shown),
             from_to(effect.baseline, effect.candidate)
         ),
+        Statement::Equivalent if few.is_none() && report.mix.is_some() => format!(
+            "No change within {} steps: their time {}{within}",
+            kind(shown),
+            from_to(effect.baseline, effect.candidate)
+        ),
         Statement::Equivalent if few.is_none() => format!(
             "No change: {} time {}{within}",
             kind(shown),

@@ -85,7 +85,7 @@ impl Compared {
         let Some((delta, interval)) = self.trimmed else {
             return;
         };
-        let df = freedom(self, Dependence::effective);
+        let df = freedom(self, self.dependence, Dependence::effective);
         let narrower = student_quantile(0.95, df) / student_quantile(0.975, df);
         self.robust = true;
         self.location = [first, first + delta];
@@ -121,7 +121,7 @@ impl Compared {
         if t.is_nan() {
             return if self.delta.abs() > 0.0 { 0.0 } else { 1.0 };
         }
-        student_sf2(t, freedom(self, Dependence::independent))
+        student_sf2(t, freedom(self, self.dependence, Dependence::independent))
     }
 }
 
@@ -305,9 +305,9 @@ fn resample(matrix: &[f64], width: usize, shape: &Shape, effort: Effort) -> Resa
 }
 
 /// Degrees of freedom of Welch and Satterthwaite, from the numbers of values that `count` gives.
-fn freedom(result: &Compared, count: fn(Dependence, usize) -> f64) -> f64 {
+fn freedom(result: &Compared, dependence: Dependence, count: fn(Dependence, usize) -> f64) -> f64 {
     let part = |side: usize| {
-        let n = count(result.dependence, result.n[side]).max(2.0);
+        let n = count(dependence, result.n[side]).max(2.0);
         let v = result.std[side].powi(2) / n;
         (v, v * v / (n - 1.0))
     };
@@ -320,8 +320,9 @@ fn freedom(result: &Compared, count: fn(Dependence, usize) -> f64) -> f64 {
 /// [`Dependence::resampled_widening()`], and by the ratio of Student's quantile to the normal one.
 fn intervals(result: &mut Compared, one: &[f64], two: &[f64]) {
     let n = result.n[0].min(result.n[1]);
-    let df = freedom(result, Dependence::effective);
-    let base = result.dependence.resampled_widening(n);
+    let dependence = result.dependence.for_intervals(result.n[0], result.n[1]);
+    let df = freedom(result, dependence, Dependence::effective);
+    let base = dependence.resampled_widening(n);
     let factor = |p: f64| base * student_quantile(p, df) / normal_quantile(p);
     let deltas: Vec<f64> = one.iter().zip(two).map(|(a, b)| b - a).collect();
     let spread = |values: Vec<f64>, point: f64, p: f64| {
@@ -332,8 +333,8 @@ fn intervals(result: &mut Compared, one: &[f64], two: &[f64]) {
     };
     result.interval = spread(deltas.clone(), result.delta, 0.975);
     let wider = {
-        let df = freedom(result, Dependence::independent);
-        let base = result.dependence.cautious_widening(n);
+        let df = freedom(result, dependence, Dependence::independent);
+        let base = dependence.cautious_widening(n);
         base * student_quantile(0.975, df) / normal_quantile(0.975) / factor(0.975)
     };
     let point = result.delta;

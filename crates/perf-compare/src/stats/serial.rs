@@ -37,6 +37,9 @@ const LONGEST_MEMORY: f64 = 3.0;
 /// Values of a side from which on the decay is estimated apart from the correlation of neighbours.
 const MEMORY_FROM: usize = 20;
 
+/// Independent values below which intervals are as wide as a cautious estimate of the dependence makes them.
+const FEW: f64 = 6.0;
+
 /// Maximum number of lags that the sum of correlations goes to.
 const FARTHEST: usize = 256;
 
@@ -202,6 +205,31 @@ impl Dependence {
             rho,
             decay: (self.decay + error(self.decay)).min(LARGEST).max(rho),
             ..self
+        }
+    }
+
+    /// Returns `true` if few values of a side may be independent: the dependence is beyond chance, and the largest that is compatible
+    /// with it at 95 % leaves fewer than [`FEW`]. Short series of a slow process often look like those of a faster one.
+    pub(crate) fn may_leave_few(self, one: usize, two: usize) -> bool {
+        const FAR: f64 = 1.65;
+        if !self.established {
+            return false;
+        }
+        let error = |r: f64| ((1.0 - r * r).max(0.0) / (one + two).max(1) as f64).sqrt();
+        let upper = |r: f64| (r + FAR * error(r)).min(LARGEST);
+        let largest = Self {
+            rho: upper(self.rho),
+            decay: upper(self.decay),
+            ..self
+        };
+        largest.effective(one.min(two)) < FEW
+    }
+
+    /// The dependence that intervals reckon with: the cautious one where few values may be independent.
+    pub(crate) fn for_intervals(self, one: usize, two: usize) -> Self {
+        match self.may_leave_few(one, two) {
+            true => self.cautious(one, two),
+            false => self,
         }
     }
 

@@ -8,7 +8,7 @@ use super::kernels;
 use super::observe::roles_by_place;
 use super::signal::{Signal, Stat};
 use crate::document::Role;
-use crate::side::{Capture, Class, Function, is_wait, waits_for};
+use crate::side::{Capture, Class, Function, is_wait, numbered, waits_for};
 use crate::stats::{mean, median};
 
 /// Name of a function, and the role of the processes that it runs in.
@@ -69,14 +69,16 @@ pub(super) fn signals(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Sig
     };
     let mut top: Option<Signal> = None;
     let mut by_name: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    // By role: time of each function on either side.
-    let mut by_role: BTreeMap<Option<usize>, Vec<[f64; 2]>> = BTreeMap::new();
+    // By role: time of each function on either side; layers and modules of a model count as one.
+    let mut by_role: BTreeMap<Option<usize>, BTreeMap<String, [f64; 2]>> = BTreeMap::new();
+    let together = layers(&series);
     late_host(sides, roles, &series, out);
     for ((name, role), values) in series {
-        by_role
-            .entry(role)
-            .or_default()
-            .push(values.each_ref().map(|side| median(side)));
+        let one = numbered(name).unwrap_or_else(|| name.to_owned());
+        let sum = by_role.entry(role).or_default().entry(one).or_default();
+        for (sum, side) in sum.iter_mut().zip(&values) {
+            *sum += median(side);
+        }
         let signal = Signal::series(
             "host_function_us",
             &format!("Host: {name}"),
@@ -92,6 +94,16 @@ pub(super) fn signals(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Sig
             top = Some(signal);
         }
     }
+    for ((name, _), values) in together {
+        let device = format!("Host: {name}");
+        let sum = Signal::series("host_function_us", &device, "us per cycle", values);
+        // One slow layer is that layer.
+        let is_more = |s: &Signal| {
+            top.as_ref()
+                .is_none_or(|known| added(s) > ONE_OF_THEM * added(known))
+        };
+        top = sum.filter(is_more).or(top);
+    }
     // A wait for a lock is a function like others where none that works grew as much.
     let blocked = longer_wait(sides, roles, &|f| f.class == Class::Blocked, out);
     if let Some((name, values, excess)) = blocked
@@ -102,9 +114,43 @@ pub(super) fn signals(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Sig
         top = Signal::series("host_function_us", &device, "us per cycle", values);
     }
     out.extend(top);
+    let by_role = by_role
+        .into_iter()
+        .map(|(role, own)| (role, own.into_values().collect()))
+        .collect();
     whole_host(&by_role, out);
     waits_for_input(sides, roles, out);
     alike(&by_name, roles, out);
+}
+
+/// A sum of functions is to blame if it grew by this factor more than any one of them.
+const ONE_OF_THEM: f64 = 1.5;
+
+/// Functions of one role whose names differ in one number, summed by cycle.
+fn layers(
+    series: &BTreeMap<Place<'_>, [Vec<f64>; 2]>,
+) -> BTreeMap<(String, Option<usize>), [Vec<f64>; 2]> {
+    const FEWEST: usize = 3;
+    let mut groups: BTreeMap<(String, Option<usize>), Vec<&[Vec<f64>; 2]>> = BTreeMap::new();
+    for ((name, role), values) in series {
+        if let Some(one) = numbered(name) {
+            groups.entry((one, *role)).or_default().push(values);
+        }
+    }
+    let sum = |members: &[&[Vec<f64>; 2]]| {
+        let lengths = members.first()?.each_ref().map(Vec::len);
+        let is_whole = |m: &&[Vec<f64>; 2]| m.each_ref().map(Vec::len) == lengths;
+        let enough = members.len() >= FEWEST && members.iter().all(is_whole);
+        let side = |side: usize| {
+            let at = |i: usize| members.iter().map(|m| m[side][i]).sum::<f64>();
+            (0..lengths[side]).map(at).collect()
+        };
+        enough.then(|| [side(0), side(1)])
+    };
+    groups
+        .into_iter()
+        .filter_map(|(key, members)| Some((key, sum(&members)?)))
+        .collect()
 }
 
 /// By how much all host code of a role is slower, and what part of it is: by count and by time, whichever is less.

@@ -411,10 +411,15 @@ fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
             let of = |capture: &Capture, at: usize| match capture.is_on(at, false) {
                 true => {
                     let own = capture.functions.iter();
-                    let own = own.filter(|f| !f.class.on_device() && wanted(f));
-                    own.map(|f| f.calls[at])
-                        .filter(|n| !n.is_nan())
-                        .fold(0.0, |sum, n| sum + n)
+                    // Those of the process with most: ranks launch alike, and their sum is that of no step.
+                    let mut each = vec![0.0; capture.processes.len()];
+                    for f in own.filter(|f| !f.class.on_device() && wanted(f)) {
+                        if let (Some(sum), false) = (each.get_mut(f.process), f.calls[at].is_nan())
+                        {
+                            *sum += f.calls[at];
+                        }
+                    }
+                    each.into_iter().fold(0.0, f64::max)
                 }
                 false => f64::NAN,
             };

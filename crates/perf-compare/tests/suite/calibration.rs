@@ -1,7 +1,7 @@
 //! Error rates, coverage and power with few seeds; the full tables are made by `cargo xtask calibrate`.
 
 use crate::measure::{cut_in_two, null, power_at_stated_size, power_of_kernel, wide};
-use crate::simulate::{PROCESSES, SLOW};
+use crate::simulate::{PROCESSES, Process, SLOW};
 
 #[test]
 fn pairs_without_a_difference() {
@@ -47,6 +47,27 @@ fn slow_processes_are_no_change() {
         drift.value() >= 0.9 && cause.value() <= 0.1,
         "{drift:?} {cause:?}"
     );
+}
+
+#[test]
+fn intervals_of_slow_processes_hold_or_say_that_they_may_not() {
+    for (process, cycles) in [
+        (Process::Slow, 24),
+        (Process::Slow, 40),
+        (Process::Correlated, 30),
+    ] {
+        let found = null(process, cycles, 60);
+        eprintln!("{process:?}: {found:?}");
+        let of = found.cycle_covered;
+        assert!(
+            of.value() >= 0.95 - 3.0 * of.error_at(0.95),
+            "{process:?}, {cycles}: {found:?}"
+        );
+        assert!(
+            found.unwarned.value() <= 0.05,
+            "{process:?}, {cycles}: {found:?}"
+        );
+    }
 }
 
 #[test]

@@ -80,9 +80,25 @@ fn another_mix_of_phases_is_named_and_mirrors() {
         assert!(told.contains("prefill 21 of 59 -> 5 of 59"), "{told}");
         for prefills in [[5, 5], [5, 7], [9, 6]] {
             let report = judge(prefills, [&same, &same], seed);
-            assert_eq!(report.mix, None, "{}", report.headline);
+            assert_eq!(report.verdict.cause, "none", "{}", report.headline);
+            let Some(mix) = report.mix else { continue };
+            assert!(!mix.established, "{}", report.headline);
+            assert!(report.headline.contains("may be chance"));
         }
     }
+}
+
+#[test]
+fn a_longer_mean_step_by_an_open_mix_is_not_called_unchanged() {
+    let same = World::default();
+    let report = judge([4, 9], [&same, &same], 1);
+    let told = &report.headline;
+    let mix = report.mix.as_ref().unwrap();
+    assert!(!mix.established && mix.mean_us[1] > 1.1 * mix.mean_us[0]);
+    assert_eq!(report.verdict.cause, "none", "{told}");
+    assert!(report.verdict.confidence < 0.9);
+    assert!(!told.contains("No change:"), "{told}");
+    assert!(told.contains("prefill 4 of 59 -> 9 of 59"), "{told}");
 }
 
 #[test]

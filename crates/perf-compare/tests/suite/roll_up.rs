@@ -55,6 +55,16 @@ fn judge<'a>(of: &dyn Fn(usize, usize) -> (f64, Vec<Row<'a>>)) -> Report {
     compare(&a, &b, &options())
 }
 
+/// Compares two sides of 30 cycles whose steps have these names.
+fn judge_named<'a>(names: [&str; 2], of: &dyn Fn(usize, usize) -> (f64, Vec<Row<'a>>)) -> Report {
+    let [a, b] = [0, 1].map(|side| {
+        let text = table(30, side + 1, &|cycle| of(side, cycle));
+        let text = text.replace(",step,", &format!(",{},", names[side]));
+        Side::from_csv("x", text.as_bytes(), None::<&[u8]>).unwrap()
+    });
+    compare(&a, &b, &options())
+}
+
 fn kernel<'a>(name: &'a str, us: f64, class: &'a str) -> Row<'a> {
     (name, "GPU 0", "gpu_compute", us, 10, "", class)
 }
@@ -327,4 +337,184 @@ fn the_host_of_one_rank_is_late_without_records_of_threads() {
     let both = ranks(&folder.path().join("c"), 3, [1_500.0, 1_500.0]);
     let report = compare(&a, &both, &options());
     assert_eq!(report.verdict.cause, "host_code", "{}", report.headline);
+}
+
+#[test]
+fn a_shorter_step_for_fewer_requests_is_not_called_faster() {
+    let names = ["step[DECODE bs=64 toks=64]", "step[DECODE bs=24 toks=24]"];
+    let of = |factor: f64| {
+        judge_named(names, &|side, _| {
+            step(&|_| if side == 1 { factor } else { 1.0 })
+        })
+    };
+    // By hand: 11 ms for 64 requests are 171.9 us each, 10.7 ms for 24 are 445.8.
+    let told = of(0.97).headline;
+    assert!(told.contains("64 -> 24 requests"), "{told}");
+    assert!(
+        told.contains("cycle time per request 171.") && told.contains("-> 445."),
+        "{told}"
+    );
+    assert!(told.contains("(+159"), "{told}");
+    // At one batch size nothing is said of requests.
+    let same = judge_named([names[0]; 2], &|side, _| {
+        step(&|_| if side == 1 { 1.2 } else { 1.0 })
+    });
+    assert!(!same.headline.contains("per request"), "{}", same.headline);
+}
+
+#[test]
+fn layers_that_are_slower_alike_are_one_finding() {
+    const LAYERS: usize = 61;
+    let names: Vec<String> = (0..LAYERS)
+        .map(|at| format!("nn.Module: DecoderLayer_{at}"))
+        .collect();
+    let of = |more: &dyn Fn(usize) -> f64| {
+        judge(&|side, _| {
+            let (mut length, mut rows) = step(&|_| 1.0);
+            for (name, us) in [
+                ("schedule", 900.0),
+                ("sample", 700.0),
+                ("detokenize", 600.0),
+            ] {
+                rows.push(host(name, "python", us, 1));
+                length += us;
+            }
+            for (at, name) in names.iter().enumerate() {
+                let us = 100.0 + if side == 1 { more(at) } else { 0.0 };
+                length += us;
+                rows.push(host(name, "python", us, 1));
+            }
+            (length, rows)
+        })
+    };
+    // Each layer takes 20 us longer, less than half a percent of the step; all of them 1,220 us.
+    let all = of(&|_| 20.0);
+    assert_eq!(all.verdict.cause, "host_code", "{}", all.headline);
+    assert!(
+        all.headline
+            .contains("61 host functions DecoderLayer_* slower"),
+        "{}",
+        all.headline
+    );
+    let first = &all.findings[0];
+    assert_eq!(first.members, Some(LAYERS), "{first:?}");
+    assert!((first.effect.delta - 1_220.0).abs() < 60.0, "{first:?}");
+    let parts = all.findings.iter().filter(|f| f.part_of.is_some());
+    assert_eq!(parts.count(), LAYERS);
+    // One slow layer is that layer.
+    let one = of(&|at| if at == 7 { 1_220.0 } else { 0.0 });
+    assert!(
+        one.headline.contains("DecoderLayer_7 slower"),
+        "{}",
+        one.headline
+    );
+    assert!(
+        one.findings
+            .iter()
+            .all(|f| f.members.is_none() && f.part_of.is_none())
+    );
+    // Nor is there anything where nothing changed.
+    let none = of(&|_| 0.0);
+    assert_eq!(none.verdict.cause, "none", "{}", none.headline);
+    assert!(none.findings.iter().all(|f| f.members.is_none()));
+}
+
+#[test]
+fn twice_the_layers_for_the_same_requests_is_another_model() {
+    let names = ["step[DECODE bs=32 toks=32]"; 2];
+    let of = |times: u32, only: Option<&str>| {
+        judge_named(names, &|side, _| {
+            let (length, rows) = step(&|_| 1.0);
+            let mut added = 0.0;
+            let mut rows: Vec<Row<'_>> = rows
+                .into_iter()
+                .map(|mut row| {
+                    if side == 1 && only.is_none_or(|name| name == row.0) {
+                        added += row.3 * f64::from(times - 1);
+                        row.3 *= f64::from(times);
+                        row.4 *= times;
+                    }
+                    row
+                })
+                .collect();
+            rows.push(("head", "GPU 0", "gpu_compute", 400.0, 1, "", "gemm"));
+            (length + added, rows)
+        })
+    };
+    let twice = of(2, None);
+    assert_eq!(
+        twice.comparability.status,
+        Status::NotComparable,
+        "{}",
+        twice.headline
+    );
+    assert!(
+        twice.headline.contains("2 times as often per step"),
+        "{}",
+        twice.headline
+    );
+    // One kernel that is called more often is no other model.
+    let one = of(2, Some("k1"));
+    assert_ne!(
+        one.comparability.status,
+        Status::NotComparable,
+        "{}",
+        one.headline
+    );
+}
+
+#[test]
+fn a_kernel_in_place_of_another_is_named_with_it() {
+    let report = judge(&|side, _| {
+        let (length, mut rows) = step(&|_| 1.0);
+        if side == 1 {
+            rows[0].0 = "fallback_kernel";
+            rows[0].3 += 1_500.0;
+        }
+        (length + 1_500.0 * side as f64, rows)
+    });
+    assert_eq!(report.verdict.cause, "gpu_kernel", "{}", report.headline);
+    let told = &report.headline;
+    assert!(
+        told.contains("fallback_kernel is new and k1 is gone (3.0"),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_launches_of_a_step_are_those_of_one_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = |name: &str, seed: usize, lost: bool| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        for rank in 0..2 {
+            let device = ["GPU 0", "GPU 1"][rank];
+            let text = table(30, 10 * seed + rank, &|_| {
+                let (length, rows) = step(&|_| 1.0);
+                let mut rows: Vec<Row<'_>> = rows
+                    .into_iter()
+                    .map(|row| (row.0, device, row.2, row.3, row.4, row.5, row.6))
+                    .collect();
+                let (launch, calls, more) = match lost {
+                    true => (host("cudaLaunchKernel", "launch", 2_000.0, 400), 0, 3_000.0),
+                    false => (host("cudaLaunchKernel", "launch", 20.0, 4), 1, 0.0),
+                };
+                rows.push(launch);
+                if calls > 0 {
+                    rows.push(host("cudaGraphLaunch", "launch", 500.0, calls));
+                } else {
+                    rows.push(host("model_forward", "python", 3_000.0, 1));
+                }
+                (length + more, rows)
+            });
+            std::fs::write(folder.join(format!("rank{rank}_perf_data.csv")), text).unwrap();
+        }
+        load(&folder, &LoadOptions::default()).unwrap()
+    };
+    let report = compare(&side("a", 1, false), &side("b", 2, true), &options());
+    let told = &report.headline;
+    assert!(
+        told.contains("1 -> 0 graph launches and 4 -> 400 other launch calls"),
+        "{told}"
+    );
 }

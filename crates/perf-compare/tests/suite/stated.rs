@@ -85,6 +85,57 @@ fn a_profiler_that_does_more_on_one_side_is_said_first_and_leaves_causes_open() 
     }
 }
 
+/// Files of ranks of a job of four.
+fn of_ranks(folder: &Path, ranks: &[usize], world: &World, seed: u64) -> Side {
+    fs::create_dir_all(folder).unwrap();
+    for rank in ranks {
+        let (perf, _) = world.files(seed + *rank as u64);
+        fs::write(folder.join(format!("rank{rank}_perf_data.csv")), perf).unwrap();
+        fs::write(
+            folder.join(format!("rank{rank}_recording.toml")),
+            format!("rank = {rank}\nworld_size = 4\n"),
+        )
+        .unwrap();
+    }
+    load(folder, &LoadOptions::default()).unwrap()
+}
+
+#[test]
+fn ranks_without_files_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World {
+        cycles: 12,
+        ..World::default()
+    };
+    let all = of_ranks(&folder.path().join("a"), &[0, 1, 2, 3], &world, 10);
+    for (part, ranks, said) in [
+        (
+            "b",
+            &[0, 1][..],
+            "the files of ranks 2, 3 are missing in the candidate",
+        ),
+        (
+            "c",
+            &[0, 2, 3],
+            "the file of rank 1 is missing in the candidate",
+        ),
+    ] {
+        let some = of_ranks(&folder.path().join(part), ranks, &world, 20);
+        let report = compare(&all, &some, &options());
+        assert_eq!(report.comparability.status, Status::NotComparable);
+        assert!(report.headline.contains(said), "{}", report.headline);
+        assert!(report.headline.contains("a job of 4 ranks"));
+        let back = compare(&some, &all, &options());
+        let said = said.replace("candidate", "baseline");
+        assert!(back.headline.contains(&said), "{}", back.headline);
+    }
+    // Both sides lack the same files: what is there is compared.
+    let one = of_ranks(&folder.path().join("d"), &[0, 1], &world, 30);
+    let two = of_ranks(&folder.path().join("e"), &[0, 1], &world, 40);
+    let report = compare(&one, &two, &options());
+    assert_ne!(report.comparability.status, Status::NotComparable);
+}
+
 #[test]
 fn a_rank_is_what_the_recording_states() {
     let folder = tempfile::tempdir().unwrap();

@@ -50,6 +50,11 @@ impl Part<'_> {
             members.resume(end);
             let key = w.get(member.key.0..member.key.1).unwrap_or_default();
             super::text::decode(key, member.escaped, &mut part)?;
+            if member.first == b'"' && value.is_none() && part == "hostname" && !self.config.compat
+            {
+                // Says where the value is of.
+                continue;
+            }
             name.truncate(prefix);
             name.push_str(&part);
             let name = self.batch.strings.intern(&name);

@@ -1,75 +1,109 @@
-//! Pairs of recordings of a modelled engine, one side with a planted fault, and the truth.
-//!
-//! `cargo xtask dataset --faults --output FOLDER [--seeds N]` creates for each fault and seed a
-//! folder with `normal/result.json`, `abnormal/result.json` and `truth.json`; also pairs without a
-//! fault.
+//! Pairs of recordings of a modelled engine, one side with a planted fault, and the truth: a base of [`crate::inject`].
 
 mod model;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use self::model::{COLLECTIVE, Config, Fault, KERNELS, make};
 use crate::dataset::put;
-use crate::options::Options;
+use crate::inject;
 
-/// Name of the folder, fault, ranks, and accepted root causes.
-type Plan = (&'static str, Fault, usize, &'static [&'static str]);
+/// Kind, fault, ranks, accepted root causes, accepted causes of the verdict.
+type Plan = (
+    &'static str,
+    Fault,
+    usize,
+    &'static [&'static str],
+    &'static [&'static str],
+);
 
 const PLANS: &[Plan] = &[
     (
         "frequency_cap",
         Fault::FrequencyCap(70),
         1,
-        &["gpu_frequency", "gpu_sm_frequency"],
+        &["clock", "gpu_frequency", "gpu_sm_frequency"],
+        &["gpu_frequency"],
     ),
     (
         "frequency_cap_2_ranks",
         Fault::FrequencyCap(50),
         2,
-        &["gpu_frequency", "gpu_sm_frequency"],
+        &["clock", "gpu_frequency", "gpu_sm_frequency"],
+        &["gpu_frequency"],
     ),
     (
         "memory_squeeze",
         Fault::MemorySqueeze,
         1,
         &[
+            "emory",
             "gpu_mem_used",
             "cudaMalloc",
             "Memcpy DtoH (Device -> Pinned)",
         ],
+        &["memory_pressure"],
     ),
     (
         "link_contention",
         Fault::LinkContention(300),
         2,
-        &["gpu_link_transmit", "gpu_link_receive", COLLECTIVE],
+        &["ink", "ollective", COLLECTIVE],
+        &["nvlink_contention"],
     ),
-    ("slow_rank", Fault::SlowRank(1, 140), 4, &["rank 1"]),
-    ("collector_pause", Fault::CollectorPause, 1, &["gc.collect"]),
-    ("slow_disk", Fault::SlowDisk(1500), 1, &["write"]),
+    (
+        "slow_rank",
+        Fault::SlowRank(1, 140),
+        4,
+        &["rank 1", "GPU 1"],
+        &["collective_straggler"],
+    ),
+    (
+        "collector_pause",
+        Fault::CollectorPause,
+        1,
+        &["gc.collect"],
+        &["pauses", "host_code"],
+    ),
+    (
+        "slow_disk",
+        Fault::SlowDisk(1500),
+        1,
+        &["write", "rites"],
+        &["disk_contention"],
+    ),
     (
         "slow_python",
         Fault::SlowPython(200),
         1,
         &["Sampler.forward"],
+        &["host_code"],
     ),
     (
         "slow_kernel",
         Fault::SlowKernel(KERNELS[1].0, 130),
         1,
-        &[KERNELS[1].0],
+        &[KERNELS[1].0, "paged_attention"],
+        &["gpu_kernel"],
     ),
     (
         "new_kernel",
         Fault::NewKernel(60),
         1,
-        &["void debug_copy_kernel<float>(float*)"],
+        &["debug_copy_kernel"],
+        &["gpu_kernel"],
     ),
-    ("intermittent", Fault::Intermittent, 1, &["Sampler.forward"]),
-    ("none", Fault::None, 1, &[]),
-    ("none_2_ranks", Fault::None, 2, &[]),
+    (
+        "intermittent",
+        Fault::Intermittent,
+        1,
+        &["Sampler.forward"],
+        &["pauses", "host_code"],
+    ),
+    ("null_model", Fault::None, 1, &[], &["none"]),
+    ("null_model_2_ranks", Fault::None, 2, &[], &["none"]),
 ];
 
 /// Two recordings of one engine, and their difference.
@@ -100,43 +134,52 @@ pub(super) fn sampler_pair(seed: u64) -> Pair {
     }
 }
 
-pub(super) fn run(options: &Options) -> Result<()> {
-    let folder = options
-        .value("output")
-        .context("--faults needs --output FOLDER")?;
-    let seeds: u64 = options
-        .value("seeds")
-        .unwrap_or("3")
-        .parse()
-        .context("--seeds needs a number")?;
-    let mut events = 0;
-    for (name, fault, ranks, culprits) in PLANS {
-        for seed in 1..=seeds {
-            let case = Path::new(folder).join(name).join(format!("seed{seed}"));
-            let config = Config {
-                seed,
-                ranks: *ranks,
-                prefill_every: 20,
-                ..Config::default()
-            };
-            let normal = make(config);
-            let abnormal = make(Config {
-                seed: seed + 1000,
-                fault: *fault,
-                ..config
-            });
-            events += normal.events + abnormal.events;
-            put(&case.join("normal/result.json"), normal.json.as_bytes())?;
-            put(&case.join("abnormal/result.json"), abnormal.json.as_bytes())?;
-            put(
-                &case.join("truth.json"),
-                truth(name, culprits, &abnormal).as_bytes(),
-            )?;
+/// Writes the pairs of a seed as cases of the base `model`; returns how many.
+pub(crate) fn write(folder: &Path, seed: u64, only: Option<&str>) -> Result<usize> {
+    let mut cases = 0;
+    for (at, (name, fault, ranks, culprits, causes)) in PLANS.iter().enumerate() {
+        let place = format!("{name}/model-1-{seed}");
+        if only.is_some_and(|only| !place.contains(only)) {
+            continue;
         }
+        let case = folder.join(&place);
+        let config = Config {
+            seed,
+            ranks: *ranks,
+            prefill_every: 20,
+            ..Config::default()
+        };
+        let normal = make(config);
+        let abnormal = make(Config {
+            seed: seed + 1000,
+            fault: *fault,
+            ..config
+        });
+        put(&case.join("normal/result.json"), normal.json.as_bytes())?;
+        put(&case.join("abnormal/result.json"), abnormal.json.as_bytes())?;
+        let known: Vec<String> = culprits.iter().map(|c| (*c).to_owned()).collect();
+        let mean = [&normal, &abnormal].map(|made| mean_step_us(&made.iterations));
+        let truth = inject::truth(
+            &inject::Truth {
+                kind: name,
+                base: "model",
+                size: 0.0,
+                half: at % 2,
+                causes,
+            },
+            &known,
+            mean,
+        );
+        put(&case.join("truth.json"), truth.as_bytes())?;
+        cases += 1;
     }
-    let pairs = PLANS.len() as u64 * seeds;
-    println!("{pairs} pairs of {events} events in {folder}");
-    Ok(())
+    Ok(cases)
+}
+
+fn mean_step_us(steps: &[model::Iteration]) -> f64 {
+    let ends = steps.first().zip(steps.last());
+    let span = ends.map_or(0, |(first, last)| last.start - first.start);
+    span as f64 / 1000.0 / (steps.len().max(2) - 1) as f64
 }
 
 fn truth(name: &str, culprits: &[&str], abnormal: &model::Made) -> String {

@@ -107,7 +107,6 @@ pub(crate) struct Iteration {
 pub(crate) struct Made {
     pub(crate) json: String,
     pub(crate) iterations: Vec<Iteration>,
-    pub(crate) events: usize,
 }
 
 pub(crate) const START: i64 = 1_700_000_000_000_000_000;
@@ -293,7 +292,6 @@ pub(crate) fn make(config: Config) -> Made {
             format!("{{\"traceEvents\":{list}}}\n")
         },
         iterations,
-        events: w.events.len(),
     }
 }
 
