@@ -79,6 +79,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("launch-stacks", &["trace-model", "rank-align", "stats"]),
     ("charts", &["report"]),
+    ("pages", &["findings", "charts", "report"]),
     ("trace-tables", &["trace-model", "report"]),
     (
         "rocpd-convert",

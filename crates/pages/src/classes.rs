@@ -1,0 +1,182 @@
+//! Groups and classes of time: one colour for each, in every figure and legend.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use findings::Document;
+
+use crate::shown;
+
+/// Groups of the critical path, in the order of a legend.
+const GROUPS: [(&str, &str); 8] = [
+    ("gpu", "GPU"),
+    ("comm", "communication"),
+    ("launch", "launch"),
+    ("host", "host"),
+    ("sync", "synchronization"),
+    ("wait", "waiting"),
+    ("input", "input"),
+    ("unknown", "unknown"),
+];
+
+/// Shares of the colour of a group that its classes get, the largest class first.
+const SHADES: [u32; 6] = [100, 74, 54, 86, 64, 44];
+
+/// A class.
+#[derive(Debug)]
+struct Class {
+    group: usize,
+    shade: u32,
+    /// Name to show.
+    label: String,
+}
+
+/// All classes of a document.
+#[derive(Debug, Default)]
+pub(crate) struct Classes {
+    list: Vec<Class>,
+    by_name: BTreeMap<String, usize>,
+}
+
+/// Maximum number of classes with a colour of their own.
+const MOST: usize = 96;
+
+impl Classes {
+    /// Collects the classes of budgets, then those that only figures name.
+    pub(crate) fn new(document: &Document) -> Self {
+        let mut classes = Self::default();
+        let mut parts: Vec<_> = document
+            .budget
+            .iter()
+            .take(24)
+            .flat_map(|budget| budget.parts.iter().take(64))
+            .collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.total_ns));
+        for part in parts {
+            let label = if part.label.is_empty() {
+                &part.class
+            } else {
+                &part.label
+            };
+            classes.add(&part.class, group_of(&part.group), label);
+        }
+        let figures = &document.figures;
+        let spans = figures
+            .timelines
+            .iter()
+            .take(6)
+            .flat_map(|timeline| &timeline.lanes);
+        let spans = spans.flat_map(|lane| lane.spans.iter().map(|span| &span.class));
+        for class in spans
+            .chain(figures.kernels.iter().map(|kernel| &kernel.class))
+            .chain(figures.host_gaps.iter().map(|row| &row.class))
+        {
+            classes.add(class, guess(class), class);
+        }
+        classes
+    }
+
+    fn add(&mut self, class: &str, group: usize, label: &str) {
+        if self.by_name.contains_key(class) || self.list.len() == MOST {
+            return;
+        }
+        let before = self
+            .list
+            .iter()
+            .filter(|other| other.group == group)
+            .count();
+        self.by_name.insert(class.to_owned(), self.list.len());
+        self.list.push(Class {
+            group,
+            shade: SHADES[before % SHADES.len()],
+            label: shown::spaced(&shown::cut(label, shown::NAME)),
+        });
+    }
+
+    /// Returns the name of the style of a class.
+    pub(crate) fn style(&self, class: &str) -> String {
+        match self.by_name.get(class) {
+            Some(index) => format!("k{index}"),
+            None => format!("g-{}", GROUPS[guess(class)].0),
+        }
+    }
+
+    /// Returns what to call a class.
+    pub(crate) fn label(&self, class: &str) -> String {
+        match self.by_name.get(class) {
+            Some(index) => self.list[*index].label.clone(),
+            None => shown::cut(class, shown::NAME),
+        }
+    }
+
+    /// Returns the position of a class in a bar: classes of a group stand together.
+    pub(crate) fn group_order(group: &str) -> usize {
+        group_of(group)
+    }
+
+    /// Returns the rules of the style sheet.
+    pub(crate) fn css(&self) -> String {
+        let mut out = String::new();
+        for (index, class) in self.list.iter().enumerate() {
+            let (group, _) = GROUPS[class.group];
+            // Writing into a String cannot fail.
+            let _ = writeln!(
+                out,
+                ".k{index}{{--c:color-mix(in srgb,var(--{group}) {}%,var(--paper))}}",
+                class.shade
+            );
+        }
+        out
+    }
+
+    /// Returns a legend of the given classes.
+    pub(crate) fn legend<'a>(&self, classes: impl Iterator<Item = &'a str>) -> String {
+        let mut used: Vec<&str> = classes.collect();
+        used.sort_unstable();
+        used.dedup();
+        used.sort_by_key(|class| {
+            self.by_name
+                .get(*class)
+                .map_or((9, usize::MAX), |at| (self.list[*at].group, *at))
+        });
+        let mut out = String::from("<ul class=\"key\">");
+        for class in used.iter().take(24) {
+            let _ = write!(
+                out,
+                "<li><i class=\"sw {}\"></i>{}</li>",
+                self.style(class),
+                shown::plain(&self.label(class), 60)
+            );
+        }
+        out.push_str("</ul>");
+        out
+    }
+}
+
+/// Returns the words for a group.
+pub(crate) fn group_label(group: &str) -> &'static str {
+    GROUPS[group_of(group)].1
+}
+
+fn group_of(name: &str) -> usize {
+    GROUPS
+        .iter()
+        .position(|(group, _)| *group == name)
+        .unwrap_or(GROUPS.len() - 1)
+}
+
+/// Returns the group of a class that no budget names, by the rules of the critical path.
+fn guess(class: &str) -> usize {
+    let group = match class.split('.').next().unwrap_or_default() {
+        "kernel" | "memcpy_d2d" | "memset" | "queue" | "queue_full" | "gpu" => "gpu",
+        "comm" => "comm",
+        "launch_call" | "launch_latency" | "dispatch" | "launch" => "launch",
+        "sync" | "memcpy_d2h" => "sync",
+        "requests" | "blocked" | "wait" => "wait",
+        "input" | "memcpy_h2d" => "input",
+        "api" | "profiler" | "handoff" | "host" => "host",
+        other if other.starts_with("host_") => "host",
+        _ => "unknown",
+    };
+    group_of(group)
+}

@@ -1,0 +1,203 @@
+//! Kernels against the limits of the device.
+
+use std::fmt::Write as _;
+
+use charts::fluid::{Label, Layer, Panel, Shape};
+use charts::plot::Axis;
+use findings::{Roofline, RooflinePoint};
+use report::Unit;
+
+use super::{rows_left_out, table};
+use crate::page::{Section, View};
+use crate::shown::{self, NAME};
+
+/// Maximum number of points.
+const POINTS: usize = 120;
+
+pub(crate) fn section(view: &View<'_>) -> Option<Section> {
+    let roofline = view.document.figures.roofline.as_ref()?;
+    let mut order: Vec<usize> = (0..roofline.points.len()).collect();
+    order.sort_by_key(|at| (std::cmp::Reverse(roofline.points[*at].time_ns), *at));
+    let most = view.most(POINTS);
+    let all = order.len();
+    order.truncate(most);
+    if order.is_empty() {
+        return None;
+    }
+    let mut body = String::from("<p class=\"sub\">");
+    let _ = write!(
+        body,
+        "{}: memory {}",
+        shown::text("/figures/roofline/device", &roofline.device, NAME),
+        shown::byte_rate("/figures/roofline/bytes_per_s", roofline.bytes_per_s)
+    );
+    for (index, (kind, rate)) in roofline.flops_per_s.iter().enumerate().take(6) {
+        let _ = write!(
+            body,
+            ", {} {}FLOP/s",
+            shown::text(
+                &format!("/figures/roofline/flops_per_s/{index}/0"),
+                kind,
+                20
+            ),
+            shown::large(&format!("/figures/roofline/flops_per_s/{index}/1"), *rate)
+        );
+    }
+    body.push_str(". Larger dots take more time.</p>\n");
+    let placed: Vec<&RooflinePoint> = order
+        .iter()
+        .map(|at| &roofline.points[*at])
+        .filter(|point| has_place(point))
+        .collect();
+    if !placed.is_empty() {
+        body.push_str("<ul class=\"key\"><li><i class=\"dot b-memory\"></i>memory limits</li><li><i class=\"dot b-compute\"></i>compute limits</li><li><i class=\"dot b-link\"></i>link limits</li></ul>\n");
+        body.push_str(&scatter(roofline, &placed));
+    }
+    let mut rows = String::new();
+    for at in &order {
+        let point = &roofline.points[*at];
+        let path = |field: &str| format!("/figures/roofline/points/{at}/{field}");
+        let _ = writeln!(
+            rows,
+            "<tr><td class=\"t\"><i class=\"sw {}\"></i>{}</td><td class=\"r\">{}</td><td>{}</td><td class=\"r\">{}</td><td class=\"r\">{}FLOP</td><td class=\"r\">{}</td></tr>",
+            view.classes.style(&point.class),
+            shown::name(&path("name"), &point.name, NAME),
+            shown::ns(&path("time_ns"), point.time_ns),
+            shown::text(&path("bound"), &point.bound, 20),
+            shown::pct(&path("limit_pct"), point.limit_pct),
+            shown::large(&path("flops"), point.flops),
+            shown::bytes(&path("bytes"), point.bytes)
+        );
+    }
+    let heads = [
+        ("kernel or operator", ""),
+        ("time", "r"),
+        ("limit", ""),
+        ("of the limit", "r"),
+        ("work", "r"),
+        ("bytes", "r"),
+    ];
+    let _ = write!(
+        body,
+        "<details class=\"quiet\"><summary>The points as a table</summary>{}{}</details>\n",
+        table("Points of the roofline", &heads, &rows),
+        rows_left_out("/figures/roofline/points", all, order.len())
+    );
+    let without = order.len() - placed.len();
+    if without > 0 {
+        body.push_str("<p class=\"more\">Points without operations, bytes or time are in the table only.</p>\n");
+    }
+    Section::new("roofline", "Distance from the limits of the device", body)
+}
+
+fn has_place(point: &RooflinePoint) -> bool {
+    let positive = |value: f64| value.is_finite() && value > 0.0;
+    positive(point.flops) && positive(point.bytes) && point.time_ns > 0
+}
+
+fn scatter(roofline: &Roofline, points: &[&RooflinePoint]) -> String {
+    let place = |point: &RooflinePoint| {
+        (
+            point.flops / point.bytes,
+            point.flops * 1e9 / point.time_ns as f64,
+        )
+    };
+    let ends = |values: &dyn Fn(&RooflinePoint) -> f64| {
+        let values = points.iter().map(|point| values(point));
+        values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
+            (low.min(value), high.max(value))
+        })
+    };
+    let peak = roofline
+        .flops_per_s
+        .iter()
+        .map(|(_, rate)| *rate)
+        .fold(0.0, f64::max);
+    let ridge = if roofline.bytes_per_s > 0.0 {
+        peak / roofline.bytes_per_s
+    } else {
+        1.0
+    };
+    let (low, high) = ends(&|point| place(point).0);
+    let (low, high) = (low / 2.0, high.max(ridge) * 4.0);
+    let bottom = ends(&|point| place(point).1).0 / 2.0;
+    let x = Axis::log("operations per byte", Unit::None).range(low, high);
+    let mut panel = Panel::new(
+        "Roofline; the table below has the numbers",
+        x,
+        Axis::log("FLOP/s", Unit::None),
+    );
+    panel.height_px = 340.0;
+    if peak > 0.0 && roofline.bytes_per_s > 0.0 {
+        let from = low.max(bottom / roofline.bytes_per_s);
+        for (kind, rate) in roofline
+            .flops_per_s
+            .iter()
+            .take(6)
+            .filter(|(_, rate)| *rate > 0.0)
+        {
+            let knee = rate / roofline.bytes_per_s;
+            panel.layers.push(Layer::new(
+                "roof",
+                Shape::Line,
+                vec![
+                    (from.min(knee), from.min(knee) * roofline.bytes_per_s),
+                    (knee, *rate),
+                    (high, *rate),
+                ],
+            ));
+            panel
+                .labels
+                .push(Label::new((high, *rate), shown::cut(kind, 20)));
+        }
+    }
+    let longest = points.iter().map(|point| point.time_ns).max().unwrap_or(1) as f64;
+    for bound in ["link", "compute", "memory"] {
+        for (least, next, size) in [
+            (0.0, 0.05, 5.0),
+            (0.05, 0.3, 9.0),
+            (0.3, f64::INFINITY, 14.0),
+        ] {
+            let list: Vec<&&RooflinePoint> = points
+                .iter()
+                .filter(|point| {
+                    kind(point) == bound
+                        && (least..next).contains(&(point.time_ns as f64 / longest))
+                })
+                .collect();
+            if !list.is_empty() {
+                let values = list.iter().map(|point| place(point)).collect();
+                let tips = list
+                    .iter()
+                    .map(|point| shown::cut(&point.name, NAME))
+                    .collect();
+                panel
+                    .layers
+                    .push(Layer::new(format!("b-{bound}"), Shape::Dots(size), values).tips(tips));
+            }
+        }
+    }
+    // Names of the longest ones, unless they would cover each other.
+    let mut taken: Vec<(f64, f64)> = Vec::new();
+    for point in points.iter().take(6) {
+        let at = place(point);
+        let near = taken
+            .iter()
+            .any(|other| (at.1 / other.1).ln().abs() < 0.35 && (at.0 / other.0).ln().abs() < 2.5);
+        if !near {
+            taken.push(at);
+            panel
+                .labels
+                .push(Label::new(at, shown::cut(&point.name, 40)));
+        }
+    }
+    panel.to_html()
+}
+
+fn kind(point: &RooflinePoint) -> &'static str {
+    match point.bound.as_str() {
+        "compute" => "compute",
+        "link" => "link",
+        _ => "memory",
+    }
+}
