@@ -20,7 +20,7 @@ const GROUPS: [(&str, &str); 8] = [
 ];
 
 /// Shares of the colour of a group that its classes get, the largest class first.
-const SHADES: [u32; 6] = [100, 74, 54, 86, 64, 44];
+const SHADES: [u32; 6] = [100, 70, 48, 32, 84, 58];
 
 /// A class.
 #[derive(Debug)]

@@ -111,10 +111,10 @@ if (timelines) {
   const lanes = all(".spans", timelines).map((svg) => ({
     svg,
     height: Number(svg.getAttribute("height")),
-    spans: all("rect", svg).map((rect) => ({
-      rect, from: Number(rect.getAttribute("x")), long: Number(rect.getAttribute("width")), y: Number(rect.getAttribute("y")),
-      name: names[Number(rect.dataset.n)] || "",
-    })),
+    spans: all("path[data-n]", svg).map((path) => {
+      const [from, y, long] = path.getAttribute("d").match(/-?\d+/g).map(Number);
+      return { path, from, long, y, name: names[Number(path.dataset.n)] || "" };
+    }),
   }));
   const ruler = timelines.querySelector(".ruler");
   const readout = timelines.querySelector(".readout");
@@ -132,9 +132,9 @@ if (timelines) {
         const tag = document.createElement("span");
         tag.className = "tag";
         tag.textContent = span.name;
-        tag.style.cssText = `left:${(left - from) * scale}px;width:${room}px;top:${span.y}px`;
-        const [r, g, b] = (getComputedStyle(span.rect).fill.match(/[\d.]+/g) || []).map(Number);
-        const unit = getComputedStyle(span.rect).fill.startsWith("color(") ? 255 : 1;
+        tag.style.cssText = `left:${(left - from) * scale}px;width:${room}px;top:${span.y - 7}px`;
+        const [r, g, b] = (getComputedStyle(span.path).stroke.match(/[\d.]+/g) || []).map(Number);
+        const unit = getComputedStyle(span.path).stroke.startsWith("color(") ? 255 : 1;
         if ((0.299 * r + 0.587 * g + 0.114 * b) * unit < 140) tag.classList.add("on-dark");
         area.append(tag);
       }
@@ -176,7 +176,7 @@ if (timelines) {
   const time = (svg, x) => { const box = svg.getBoundingClientRect(); return from + ((x - box.left) / box.width) * (to - from); };
   let drag = null;
   for (const { svg, spans } of lanes) {
-    const by = new Map(spans.map((span) => [span.rect, span]));
+    const by = new Map(spans.map((span) => [span.path, span]));
     svg.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.metaKey) return;
       zoom(event.deltaY < 0 ? 0.8 : 1.25, time(svg, event.clientX));

@@ -85,9 +85,8 @@ fn write(view: &View<'_>) -> String {
     .collect();
     let mut out = String::new();
     head(&mut out, view);
-    out.push_str(
-        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the answer</a>\n<div class=\"sheet\">\n",
-    );
+    out.push_str("<body>\n<div class=\"sheet\">\n");
+    out.push_str(&parts::answer::header(view));
     out.push_str("<nav aria-label=\"Contents\"><ul>\n");
     for section in &sections {
         // Writing into a String cannot fail, here and below.
@@ -97,8 +96,7 @@ fn write(view: &View<'_>) -> String {
             section.anchor, section.heading
         );
     }
-    out.push_str("</ul></nav>\n<main id=\"main\">\n");
-    out.push_str(&parts::answer::header(view));
+    out.push_str("</ul></nav>\n<main>\n");
     for Section {
         anchor,
         heading,

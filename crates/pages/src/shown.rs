@@ -156,8 +156,28 @@ pub(crate) fn ranges(path: &str, values: &[u32]) -> String {
 pub(crate) fn text(path: &str, text: &str, most: usize) -> String {
     format!(
         "<span data-path=\"{path}\" data-unit=\"text\">{}</span>",
-        plain(text, most)
+        marked(text, most)
     )
+}
+
+/// Escapes text and shows what it has between backticks as code.
+pub(crate) fn marked(text: &str, most: usize) -> String {
+    let text = plain(text, most);
+    let pieces: Vec<&str> = text.split('`').collect();
+    // An odd number of backticks is no pair of marks.
+    if pieces.len().is_multiple_of(2) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for (index, piece) in pieces.iter().enumerate() {
+        if index % 2 == 1 {
+            // Writing into a String cannot fail.
+            let _ = write!(out, "<code><bdi>{piece}</bdi></code>");
+        } else {
+            out.push_str(piece);
+        }
+    }
+    out
 }
 
 /// Returns a name from a recording: isolated from the direction of the text around it.

@@ -19,7 +19,7 @@ pub(crate) fn header(view: &View<'_>) -> String {
     };
     let mut out = format!(
         "<header class=\"answer {style}\">\n<p class=\"kicker\"><span class=\"tool\">inferscope why</span><span class=\"shape\">{shape}</span></p>\n<h1 data-path=\"/answer/sentence\" data-unit=\"text\">{}</h1>\n",
-        shown::plain(&answer.sentence, SENTENCE)
+        shown::marked(&answer.sentence, SENTENCE)
     );
     let mut facts: Vec<(&str, String)> = Vec::new();
     if let Some(time) = &answer.step_time_ns {
@@ -36,12 +36,6 @@ pub(crate) fn header(view: &View<'_>) -> String {
     }
     if let Some(cause) = &answer.cause {
         facts.push(("cause", shown::text("/answer/cause", cause, NAME)));
-    }
-    if let Some(effect) = document.trust.smallest_effect_ns {
-        facts.push((
-            "smallest effect that would show",
-            shown::ns("/trust/smallest_effect_ns", effect),
-        ));
     }
     if !facts.is_empty() {
         out.push_str("<dl class=\"facts\">");
@@ -123,6 +117,12 @@ fn trust(view: &View<'_>) -> String {
         items.push(format!(
             "the step time could move by ±{}",
             shown::ns("/trust/headline_within_ns", within)
+        ));
+    }
+    if let Some(effect) = trust.smallest_effect_ns {
+        items.push(format!(
+            "an effect of {} or more would show",
+            shown::ns("/trust/smallest_effect_ns", effect)
         ));
     }
     if let Some(error) = trust.model_error_pct {

@@ -115,12 +115,18 @@ fn bar(view: &View<'_>, index: usize, budget: &Budget, longest: f64) -> String {
     let mut rows = String::new();
     for (at, part) in &parts {
         let path = |field: &str| format!("/budget/{index}/parts/{at}/{field}");
+        // The name of the group helps unless the part is named after it.
+        let group = group_label(&part.group);
+        let group = if part.label.to_lowercase().contains(group) {
+            String::new()
+        } else {
+            format!(" <span class=\"of\">{group}</span>")
+        };
         let _ = write!(
             rows,
-            "<tr><td class=\"t\"><i class=\"sw {}\"></i>{} <span class=\"of\">{}</span></td><td class=\"r\">{}</td><td class=\"r\">{}</td>",
+            "<tr><td class=\"t\"><i class=\"sw {}\"></i>{}{group}</td><td class=\"r\">{}</td><td class=\"r\">{}</td>",
             view.classes.style(&part.class),
             shown::text(&path("label"), &part.label, NAME),
-            group_label(&part.group),
             shown::ns(&path("per_step_ns"), part.per_step_ns),
             shown::pct(&path("share_pct"), part.share_pct)
         );

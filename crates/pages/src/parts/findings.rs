@@ -105,7 +105,7 @@ fn article(view: &View<'_>, index: usize, finding: &Finding, longest: i64) -> St
     };
     let _ = writeln!(
         out,
-        "<p class=\"gain\">{}<span>a step saved at most</span></p><div class=\"gain-bar\" aria-hidden=\"true\"><i style=\"width:{wide:.1}%\"></i></div>\n<p class=\"sub\">costs {}, {} of the step</p></div>",
+        "<p class=\"gain\">{}</p><p class=\"sub\">saved per step at most</p><div class=\"gain-bar\" aria-hidden=\"true\"><i style=\"width:{wide:.1}%\"></i></div>\n<p class=\"sub\">costs {}, {} of the step</p></div>",
         shown::ns(&path("gain_ceiling_ns_per_step"), gain),
         shown::interval(&path("cost_ns_per_step"), &finding.cost_ns_per_step),
         shown::pct(&path("share_pct"), finding.share_pct)

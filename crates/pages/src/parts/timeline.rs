@@ -1,6 +1,7 @@
 //! Best, median and worst step as lanes of spans on one scale.
 //!
-//! Spans are rectangles whose coordinates are the nanoseconds of the document: zooming changes the view box alone.
+//! Spans are thick lines whose coordinates are the nanoseconds of the document: zooming changes the view box alone.
+//! Rectangles would not do, because browsers cut lengths of elements, though not coordinates of paths, at 2^25 units.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +17,9 @@ const STEPS: usize = 6;
 const LANES: usize = 24;
 const SPANS: usize = 1500;
 /// Height of a row of spans, and maximum number of rows of nested spans.
-const ROW_PX: usize = 15;
+const ROW_PX: usize = 18;
+/// Height of a span.
+const BAR_PX: usize = 14;
 const ROWS: usize = 5;
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
@@ -160,10 +163,10 @@ fn one_lane(
         let y = 5 + ROW_PX * row;
         let _ = write!(
             out,
-            "<rect x=\"{}\" y=\"{y}\" width=\"{}\" height=\"{}\" class=\"{}\" data-i=\"{index}\" data-n=\"{}\"/>",
+            "<path d=\"M{} {}h{}\" class=\"{}\" data-i=\"{index}\" data-n=\"{}\"/>",
             span.begin_ns,
+            y + BAR_PX / 2,
             span.duration_ns.max(0),
-            ROW_PX - 2,
             view.classes.style(&span.class),
             names.of(&span.name)
         );
