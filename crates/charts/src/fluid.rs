@@ -80,6 +80,8 @@ pub struct Label {
     pub at: (f64, f64),
     /// Text.
     pub text: String,
+    /// `true` if it stands above the point instead of beside it.
+    pub is_above: bool,
 }
 
 impl Label {
@@ -88,7 +90,15 @@ impl Label {
         Self {
             at,
             text: text.into(),
+            is_above: false,
         }
+    }
+
+    /// Places the text above the point.
+    #[must_use]
+    pub fn above(mut self) -> Self {
+        self.is_above = true;
+        self
     }
 }
 
@@ -171,14 +181,11 @@ impl Panel {
         for label in &self.labels {
             if self.x.takes(label.at.0) && self.y.takes(label.at.1) {
                 let left = 100.0 * x.place(label.at.0);
-                let side = if left > 66.0 {
-                    " class=\"panel-l before\""
-                } else {
-                    " class=\"panel-l\""
-                };
+                let before = if left > 66.0 { " before" } else { "" };
+                let above = if label.is_above { " above" } else { "" };
                 let _ = write!(
                     out,
-                    "<span{side} style=\"left:{}%;bottom:{}%\">{}</span>",
+                    "<span class=\"panel-l{before}{above}\" style=\"left:{}%;bottom:{}%\">{}</span>",
                     Num(left),
                     Num(100.0 * y.place(label.at.1)),
                     escape(&label.text)

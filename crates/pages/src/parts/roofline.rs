@@ -148,7 +148,7 @@ fn scatter(roofline: &Roofline, points: &[&RooflinePoint]) -> String {
             ));
             panel
                 .labels
-                .push(Label::new((high, *rate), shown::cut(kind, 20)));
+                .push(Label::new((high, *rate), shown::cut(kind, 20)).above());
         }
     }
     let longest = points.iter().map(|point| point.time_ns).max().unwrap_or(1) as f64;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use charts::fluid::{Layer, Panel, Shape};
-use charts::plot::{Axis, Scale};
+use charts::plot::Axis;
 use findings::{MemoryPoint, Side, StepPoint};
 use report::{Unit, human};
 
@@ -14,11 +14,9 @@ use crate::shown;
 
 /// Maximum number of steps drawn.
 const STEPS: usize = 1600;
-/// Maximum number of kinds of steps, and of ranks in a figure of memory.
-const KINDS: usize = 6;
+/// Maximum number of phases, and of ranks in a figure of memory.
+const PHASES: usize = 4;
 const RANKS: usize = 8;
-/// Longest step in terms of the shortest from which the scale is logarithmic.
-const SPREAD: i64 = 20;
 
 pub(crate) fn steps(view: &View<'_>) -> Option<Section> {
     let steps = &view.document.figures.steps;
@@ -34,68 +32,61 @@ pub(crate) fn steps(view: &View<'_>) -> Option<Section> {
     let wide = end.saturating_sub(start).max(1) as f64;
     let time = || Axis::new("time since the first step", Unit::Nanos).range(0.0, wide);
     let at = |step: &StepPoint| step.begin_ns.saturating_sub(start) as f64;
-    // Kinds by the number of their steps, so that the common one has the first mark.
-    let mut kinds: BTreeMap<(Side, &str), usize> = BTreeMap::new();
+    // A panel for each phase: decode and prefill have no common scale.
+    let mut phases: BTreeMap<&str, usize> = BTreeMap::new();
     for step in steps {
-        *kinds.entry((step.side, step.phase.as_str())).or_default() += 1;
+        *phases.entry(step.phase.as_str()).or_default() += 1;
     }
-    let mut kinds: Vec<_> = kinds.into_iter().collect();
-    kinds.sort_by_key(|(kind, steps)| (std::cmp::Reverse(*steps), *kind));
-    let shortest = durations.iter().copied().min().unwrap_or(0).max(1);
-    let longest = durations.iter().copied().max().unwrap_or(0);
-    let mut y = Axis::from_zero("step time", Unit::Nanos);
-    if longest / shortest >= SPREAD {
-        y.scale = Scale::Log;
-    }
-    let mut panel = Panel::new(
-        "Step time over time; the table of steps has the numbers",
-        time(),
-        y,
-    );
-    panel.height_px = 220.0;
-    panel.has_x = false;
-    let mut legend = String::from("<ul class=\"key\">");
-    for (index, ((side, phase), _)) in kinds.iter().enumerate() {
-        let index = index.min(KINDS - 1);
-        let (used, unused): (Vec<&StepPoint>, Vec<&StepPoint>) = points
-            .iter()
-            .filter(|step| step.side == *side && step.phase == *phase)
-            .partition(|step| step.is_used);
-        for (list, shape, class) in [
-            (unused, Shape::Rings(7.0), format!("s{index} unused")),
-            (used, Shape::Dots(6.0), format!("s{index}")),
-        ] {
-            if !list.is_empty() {
-                let values = list
-                    .iter()
-                    .map(|step| (at(step), step.duration_ns as f64))
-                    .collect();
-                let tips = list.iter().map(|step| tip(step)).collect();
-                panel
-                    .layers
-                    .push(Layer::new(class, shape, values).tips(tips));
+    let mut phases: Vec<_> = phases.into_iter().collect();
+    phases.sort_by_key(|(phase, steps)| (std::cmp::Reverse(*steps), *phase));
+    let has_sides = steps.iter().any(|step| step.side != Side::Only);
+    let mut panels = Vec::new();
+    for (index, (phase, _)) in phases.iter().take(PHASES).enumerate() {
+        let label = format!("{} step time", shown::cut(phase, 40));
+        let mut panel = Panel::new(
+            format!("{label} over time; the table of steps has the numbers"),
+            time(),
+            Axis::from_zero(label, Unit::Nanos),
+        );
+        panel.height_px = if index == 0 { 150.0 } else { 90.0 };
+        for (side, class) in [(Side::Only, 0), (Side::Baseline, 0), (Side::Candidate, 2)] {
+            let (used, unused): (Vec<&StepPoint>, Vec<&StepPoint>) = points
+                .iter()
+                .filter(|step| step.side == side && step.phase == *phase)
+                .partition(|step| step.is_used);
+            for (list, shape, class) in [
+                (unused, Shape::Rings(7.0), format!("s{class} unused")),
+                (used, Shape::Dots(5.5), format!("s{class}")),
+            ] {
+                if !list.is_empty() {
+                    let values = list
+                        .iter()
+                        .map(|step| (at(step), step.duration_ns as f64))
+                        .collect();
+                    let tips = list.iter().map(|step| tip(step)).collect();
+                    panel
+                        .layers
+                        .push(Layer::new(class, shape, values).tips(tips));
+                }
             }
         }
-        if index < 12 {
-            let side = shown::side(*side).map_or(String::new(), |side| format!("{side}, "));
-            let _ = write!(
-                legend,
-                "<li><i class=\"dot s{index}\"></i>{side}<bdi>{}</bdi></li>",
-                shown::plain(phase, 40)
-            );
-        }
+        panels.push(panel);
+    }
+    let mut legend = String::new();
+    if has_sides {
+        legend.push_str(
+            "<li><i class=\"dot s0\"></i>baseline</li><li><i class=\"dot s2\"></i>candidate</li>",
+        );
     }
     if steps.iter().any(|step| !step.is_used) {
         legend.push_str("<li><i class=\"dot ring\"></i>not used for the answer</li>");
     }
-    legend.push_str("</ul>\n");
-    let mut under = Vec::new();
     for (label, value) in [
         (
             "batch (requests)",
             (|step: &StepPoint| step.batch) as fn(&StepPoint) -> Option<u64>,
         ),
-        ("tokens", |step| step.tokens),
+        ("tokens of a step", |step| step.tokens),
     ] {
         let values: Vec<(f64, f64)> = points
             .iter()
@@ -103,18 +94,25 @@ pub(crate) fn steps(view: &View<'_>) -> Option<Section> {
             .collect();
         if !values.is_empty() {
             let mut panel = Panel::new(label, time(), Axis::from_zero(label, Unit::Count));
-            panel.height_px = 70.0;
-            panel.has_x = false;
+            panel.height_px = 60.0;
             panel
                 .layers
                 .push(Layer::new("plain", Shape::Dots(3.5), values));
-            under.push(panel);
+            panels.push(panel);
         }
     }
-    under.last_mut().unwrap_or(&mut panel).has_x = true;
-    let mut body = format!("{legend}{}", panel.to_html());
-    for panel in under {
+    let last = panels.len() - 1;
+    let mut body = if legend.is_empty() {
+        String::new()
+    } else {
+        format!("<ul class=\"key\">{legend}</ul>\n")
+    };
+    for (index, panel) in panels.iter_mut().enumerate() {
+        panel.has_x = index == last;
         body.push_str(&panel.to_html());
+    }
+    if phases.len() > PHASES {
+        body.push_str("<p class=\"more\">Steps of further phases are in the table only.</p>\n");
     }
     if steps.len() > kept.len() {
         let _ = writeln!(

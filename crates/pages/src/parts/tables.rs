@@ -44,7 +44,7 @@ pub(crate) fn kernels(view: &View<'_>) -> Option<Section> {
             .map_or(String::new(), |pct| shown::pct(&path("limit_pct"), pct));
         let _ = writeln!(
             rows,
-            "<tr><td class=\"t\">{}{raw}</td><td><i class=\"sw {}\"></i>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{limit}</td></tr>",
+            "<tr><td class=\"t\">{}{raw}</td><td class=\"c\"><i class=\"sw {}\"></i>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{limit}</td></tr>",
             shown::name(&path("label"), &kernel.label, NAME),
             view.classes.style(&kernel.class),
             shown::text(&path("class"), &kernel.class, 40),
@@ -87,7 +87,7 @@ pub(crate) fn host(view: &View<'_>) -> Option<Section> {
         let wide = (100.0 * row.per_step_ns as f64 / longest).clamp(0.0, 100.0);
         let _ = writeln!(
             rows,
-            "<tr><td class=\"t\">{}</td><td><i class=\"sw {style}\"></i>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"mini\"><i class=\"{style}\" style=\"width:{wide:.1}%\"></i></td></tr>",
+            "<tr><td class=\"t\">{}</td><td class=\"c\"><i class=\"sw {style}\"></i>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"mini\"><i class=\"{style}\" style=\"width:{wide:.1}%\"></i></td></tr>",
             shown::code(&path("name"), &row.name, NAME),
             shown::plain(&view.classes.label(&row.class), 40),
             shown::id(&path("rank"), row.rank),

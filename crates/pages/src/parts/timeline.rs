@@ -92,8 +92,16 @@ fn step(
 ) -> String {
     let path = |field: &str| format!("/figures/timelines/{index}/{field}");
     let length = timeline.end_ns.saturating_sub(timeline.begin_ns);
+    let left_out = if timeline.left_out > 0 {
+        format!(
+            "; {} short spans left out",
+            shown::count(&path("left_out"), timeline.left_out)
+        )
+    } else {
+        String::new()
+    };
     let mut out = format!(
-        "<article class=\"tl\"><h3>{} step <span class=\"of\">{}, rank {}</span><span class=\"lead\"><span class=\"n\" data-path=\"/figures/timelines/{index}\" data-unit=\"length_ns\" data-v=\"{length}\">{}</span></span></h3>\n",
+        "<article class=\"tl\"><h3>{} step <span class=\"of\">{}, rank {}{left_out}</span><span class=\"lead\"><span class=\"n\" data-path=\"/figures/timelines/{index}\" data-unit=\"length_ns\" data-v=\"{length}\">{}</span></span></h3>\n",
         shown::name(&path("role"), &timeline.role, 40),
         shown::id(&path("step"), timeline.step),
         shown::id(&path("rank"), timeline.rank),
@@ -108,13 +116,6 @@ fn step(
         timeline.lanes.len(),
         most_lanes,
     ));
-    if timeline.left_out > 0 {
-        let _ = writeln!(
-            out,
-            "<p class=\"more\">{} short spans are left out.</p>",
-            shown::count(&path("left_out"), timeline.left_out)
-        );
-    }
     out.push_str(&longest_spans(view, index, timeline));
     out.push_str("</article>\n");
     out
