@@ -39,6 +39,14 @@ pub struct Document {
     pub appendix: Appendix,
 }
 
+impl Document {
+    /// Returns what is added to the times of a file for the clock of the document.
+    pub fn clock_shift(&self, name: &str) -> i64 {
+        let file = self.scope.files.iter().find(|file| file.name == name);
+        file.and_then(|file| file.clock_shift_ns).unwrap_or(0)
+    }
+}
+
 /// Paths, and the part of them that was chosen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scope {
@@ -71,6 +79,8 @@ pub struct File {
     pub rank: Option<u32>,
     /// Size.
     pub bytes: u64,
+    /// What is added to its times for the clock of the document, in the middle of the recording.
+    pub clock_shift_ns: Option<i64>,
     /// Why it is not used.
     pub problem: Option<String>,
 }
@@ -248,12 +258,16 @@ pub struct Finding {
     /// Where it is.
     #[serde(rename = "where")]
     pub place: Place,
-    /// Time of a step that it costs.
+    /// Time of a step that it costs: median of all steps of the phase; where it affects few of them, the mean of all.
     pub cost_ns_per_step: Interval,
-    /// Share of the step time, in percent.
+    /// Time that it costs of a step that it affects; their number is [`Place::step_count`].
+    pub cost_ns_per_affected_step: Interval,
+    /// Share of the time of all steps of the phase, in percent.
     pub share_pct: f64,
-    /// What a replay without it saves of a step.
+    /// What a replay without it saves of a step: the mean of all steps of the phase.
     pub gain_ceiling_ns_per_step: i64,
+    /// What the replay saves of all steps of the phase, in percent. Findings are ranked by it.
+    pub gain_pct: f64,
     /// Strength.
     pub confidence: Confidence,
     /// Rows that show it.

@@ -70,6 +70,12 @@ impl Classes {
         for class in spans
             .chain(figures.kernels.iter().map(|kernel| &kernel.class))
             .chain(figures.host_gaps.iter().map(|row| &row.class))
+            .chain(
+                figures
+                    .roofline
+                    .iter()
+                    .flat_map(|roofline| roofline.points.iter().map(|point| &point.class)),
+            )
         {
             classes.add(class, guess(class), class);
         }

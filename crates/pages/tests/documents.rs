@@ -652,7 +652,9 @@ pub(crate) fn finding(
         },
         cost_ns_per_step: interval(gain * 11 / 10, gain / 12),
         share_pct: percent(gain * 11 / 10, step),
+        cost_ns_per_affected_step: interval(gain * 12 / 10, gain / 11),
         gain_ceiling_ns_per_step: gain,
+        gain_pct: percent(gain, step),
         confidence,
         evidence: vec![
             Evidence {

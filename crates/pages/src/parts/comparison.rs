@@ -45,11 +45,11 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
                 .position(|other| other == id)
         });
         let link = at.map_or(String::new(), |at| {
-            format!("<a href=\"#f{at}\">finding</a>")
+            format!(" <a href=\"#f{at}\">finding</a>")
         });
         let _ = writeln!(
             rows,
-            "<tr><td class=\"t\">{}</td><td class=\"r\">{}</td>{}<td>{link}</td></tr>",
+            "<tr><td class=\"t\">{}{link}</td><td class=\"r\">{}</td>{}</tr>",
             shown::text(&path("label"), &part.label, NAME),
             shown::change_ns(&path("difference_ns"), part.difference_ns),
             bar(part.difference_ns)
@@ -57,11 +57,11 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     }
     let _ = writeln!(
         rows,
-        "<tr class=\"last\"><td class=\"t\">not explained</td><td class=\"r\">{}</td>{}<td></td></tr>",
+        "<tr class=\"last\"><td class=\"t\">not explained</td><td class=\"r\">{}</td>{}</tr>",
         shown::change_ns(&path("unexplained_ns"), comparison.unexplained_ns),
         bar(comparison.unexplained_ns)
     );
-    let heads = [("what differs", ""), ("of a step", "r"), ("", ""), ("", "")];
+    let heads = [("what differs", ""), ("of a step", "r"), ("", "")];
     body.push_str(&table("Parts of the difference", &heads, &rows));
     body.push_str(&rows_left_out(&path("parts"), comparison.parts.len(), most));
     Section::new("comparison", "Baseline and candidate", body)

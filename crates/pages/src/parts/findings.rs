@@ -16,9 +16,9 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let all = &document.findings;
     let longest = all
         .iter()
-        .map(|finding| finding.gain_ceiling_ns_per_step)
-        .max()
-        .unwrap_or(0);
+        .map(|finding| finding.gain_pct)
+        .filter(|gain| gain.is_finite())
+        .fold(0.0, f64::max);
     let mut body = String::new();
     if !all.is_empty() {
         body.push_str("<p class=\"sub\">Ordered by what a replay of the step without them saves.</p>\n<p class=\"tools js-only\"><button type=\"button\" data-open=\"#findings details\">Open all evidence</button></p>\n<ol class=\"findings\">\n");
@@ -37,7 +37,11 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         }
     }
     if !document.next.is_empty() {
-        body.push_str("<div class=\"next\"><h3>Next</h3>\n<ul class=\"commands\">");
+        let heading = if all.is_empty() { "" } else { "<h3>Next</h3>" };
+        let _ = write!(
+            body,
+            "<div class=\"next\">{heading}\n<ul class=\"commands\">"
+        );
         for (index, next) in document.next.iter().enumerate().take(8) {
             let _ = write!(
                 body,
@@ -63,7 +67,7 @@ pub(crate) fn command(path: &str, text: &str) -> String {
     )
 }
 
-fn article(view: &View<'_>, index: usize, finding: &Finding, longest: i64) -> String {
+fn article(view: &View<'_>, index: usize, finding: &Finding, longest: f64) -> String {
     let path = |field: &str| format!("/findings/{index}/{field}");
     let (word, level) = match finding.confidence {
         Confidence::Established => ("established", 3),
@@ -97,19 +101,31 @@ fn article(view: &View<'_>, index: usize, finding: &Finding, longest: i64) -> St
         );
     }
     out.push_str("</div>\n<div class=\"cost\">");
-    let gain = finding.gain_ceiling_ns_per_step;
-    let wide = if longest > 0 {
-        (100.0 * gain as f64 / longest as f64).clamp(0.0, 100.0)
+    let wide = if longest > 0.0 {
+        (100.0 * finding.gain_pct / longest).clamp(0.0, 100.0)
     } else {
         0.0
     };
-    let _ = writeln!(
+    let _ = write!(
         out,
-        "<p class=\"gain\">{}</p><p class=\"sub\">saved per step at most</p><div class=\"gain-bar\" aria-hidden=\"true\"><i style=\"width:{wide:.1}%\"></i></div>\n<p class=\"sub\">costs {}, {} of the step</p></div>",
-        shown::ns(&path("gain_ceiling_ns_per_step"), gain),
+        "<p class=\"gain\">{}</p><p class=\"sub\">saved per step at most, {}</p><div class=\"gain-bar\" aria-hidden=\"true\"><i style=\"width:{wide:.1}%\"></i></div>\n<p class=\"sub\">costs {} of a step, {} of all</p>",
+        shown::ns(
+            &path("gain_ceiling_ns_per_step"),
+            finding.gain_ceiling_ns_per_step
+        ),
+        shown::pct(&path("gain_pct"), finding.gain_pct),
         shown::interval(&path("cost_ns_per_step"), &finding.cost_ns_per_step),
         shown::pct(&path("share_pct"), finding.share_pct)
     );
+    let affected = &finding.cost_ns_per_affected_step;
+    if affected.median != 0 && *affected != finding.cost_ns_per_step {
+        let _ = write!(
+            out,
+            "<p class=\"sub\">{} of each step that it affects</p>",
+            shown::interval(&path("cost_ns_per_affected_step"), affected)
+        );
+    }
+    out.push_str("</div>\n");
     out.push_str(&evidence(view, index, finding));
     out.push_str("</article></li>\n");
     out

@@ -50,8 +50,17 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         .filter(|point| has_place(point))
         .collect();
     if !placed.is_empty() {
-        body.push_str("<ul class=\"key\"><li><i class=\"dot b-memory\"></i>memory limits</li><li><i class=\"dot b-compute\"></i>compute limits</li><li><i class=\"dot b-link\"></i>link limits</li></ul>\n");
-        body.push_str(&scatter(roofline, &placed));
+        let legend = view
+            .classes
+            .legend(placed.iter().map(|point| point.class.as_str()));
+        let rings = placed.iter().any(|point| point.bound != "memory");
+        let rings = if rings {
+            "<li><i class=\"dot ring\"></i>not limited by memory</li></ul>"
+        } else {
+            "</ul>"
+        };
+        body.push_str(&legend.replace("</ul>", rings));
+        body.push_str(&scatter(view, roofline, &placed));
     }
     let mut rows = String::new();
     for at in &order {
@@ -95,7 +104,7 @@ fn has_place(point: &RooflinePoint) -> bool {
     positive(point.flops) && positive(point.bytes) && point.time_ns > 0
 }
 
-fn scatter(roofline: &Roofline, points: &[&RooflinePoint]) -> String {
+fn scatter(view: &View<'_>, roofline: &Roofline, points: &[&RooflinePoint]) -> String {
     let place = |point: &RooflinePoint| {
         (
             point.flops / point.bytes,
@@ -152,30 +161,22 @@ fn scatter(roofline: &Roofline, points: &[&RooflinePoint]) -> String {
         }
     }
     let longest = points.iter().map(|point| point.time_ns).max().unwrap_or(1) as f64;
-    for bound in ["link", "compute", "memory"] {
-        for (least, next, size) in [
-            (0.0, 0.05, 5.0),
-            (0.05, 0.3, 9.0),
-            (0.3, f64::INFINITY, 14.0),
-        ] {
-            let list: Vec<&&RooflinePoint> = points
-                .iter()
-                .filter(|point| {
-                    kind(point) == bound
-                        && (least..next).contains(&(point.time_ns as f64 / longest))
-                })
-                .collect();
-            if !list.is_empty() {
-                let values = list.iter().map(|point| place(point)).collect();
-                let tips = list
-                    .iter()
-                    .map(|point| shown::cut(&point.name, NAME))
-                    .collect();
-                panel
-                    .layers
-                    .push(Layer::new(format!("b-{bound}"), Shape::Dots(size), values).tips(tips));
-            }
-        }
+    // The longest first, so that it hides none.
+    for point in points {
+        let size = match point.time_ns as f64 / longest {
+            share if share >= 0.3 => 14.0,
+            share if share >= 0.05 => 10.0,
+            _ => 7.0,
+        };
+        let shape = if point.bound == "memory" {
+            Shape::Dots(size)
+        } else {
+            Shape::Rings(size)
+        };
+        let layer = Layer::new(view.classes.style(&point.class), shape, vec![place(point)]);
+        panel
+            .layers
+            .push(layer.tips(vec![shown::cut(&point.name, NAME)]));
     }
     // Names of the longest ones, unless they would cover each other.
     let mut taken: Vec<(f64, f64)> = Vec::new();
@@ -192,12 +193,4 @@ fn scatter(roofline: &Roofline, points: &[&RooflinePoint]) -> String {
         }
     }
     panel.to_html()
-}
-
-fn kind(point: &RooflinePoint) -> &'static str {
-    match point.bound.as_str() {
-        "compute" => "compute",
-        "link" => "link",
-        _ => "memory",
-    }
 }

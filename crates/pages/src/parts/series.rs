@@ -49,7 +49,7 @@ pub(crate) fn steps(view: &View<'_>) -> Option<Section> {
             Axis::from_zero(label, Unit::Nanos),
         );
         panel.height_px = if index == 0 { 150.0 } else { 90.0 };
-        for (side, class) in [(Side::Only, 0), (Side::Baseline, 0), (Side::Candidate, 2)] {
+        for (side, class) in [(Side::Only, 0), (Side::Baseline, 3), (Side::Candidate, 0)] {
             let (used, unused): (Vec<&StepPoint>, Vec<&StepPoint>) = points
                 .iter()
                 .filter(|step| step.side == side && step.phase == *phase)
@@ -75,7 +75,7 @@ pub(crate) fn steps(view: &View<'_>) -> Option<Section> {
     let mut legend = String::new();
     if has_sides {
         legend.push_str(
-            "<li><i class=\"dot s0\"></i>baseline</li><li><i class=\"dot s2\"></i>candidate</li>",
+            "<li><i class=\"dot s3\"></i>baseline</li><li><i class=\"dot s0\"></i>candidate</li>",
         );
     }
     if steps.iter().any(|step| !step.is_used) {
