@@ -92,45 +92,46 @@ fn huge() -> Document {
         .collect();
     let mut finding = documents::finding("id", "kind", "title", 1_000, 10_000, Confidence::Likely);
     finding.place.stack = (0..400).map(|_| long(&mut random, "frame")).collect();
-    finding.evidence = (0..5_000)
+    finding.evidence = (0..300)
         .map(|_| Evidence {
             text: long(&mut random, "row"),
             name: Some(long(&mut random, "event")),
             ..Evidence::default()
         })
         .collect();
-    finding.refute = "x".repeat(3_000_000);
-    document.findings = vec![finding; 400];
-    document.answer.sentence = "y".repeat(5_000_000);
+    finding.refute = "x".repeat(300_000);
+    document.findings = vec![finding; 60];
+    document.answer.sentence = "y".repeat(500_000);
     let figures = &mut document.figures;
+    let names: Vec<String> = (0..300).map(|_| long(&mut random, "kernel")).collect();
     for timeline in &mut figures.timelines {
-        timeline.lanes = (0..60)
+        timeline.lanes = (0..30)
             .map(|lane| Lane {
                 name: long(&mut random, "stream"),
-                spans: (0..4_000_i64)
+                spans: (0..1_700_i64)
                     .map(|at| Span {
                         begin_ns: at * 7_000,
                         duration_ns: 6_500,
                         class: format!("kernel.k{}", at % 300),
-                        name: long(&mut random, "kernel"),
+                        name: names[usize::try_from(at % 300).unwrap()].clone(),
                         differs: at % 3 == lane % 3,
                     })
                     .collect(),
             })
             .collect();
     }
-    figures.timelines = figures.timelines.iter().cycle().take(40).cloned().collect();
+    figures.timelines = figures.timelines.iter().cycle().take(8).cloned().collect();
     let kernel = figures.kernels[0].clone();
-    figures.kernels = (0..50_000)
+    figures.kernels = (0..5_000)
         .map(|_| KernelRow {
             label: long(&mut random, "label"),
             name: long(&mut random, "name"),
             ..kernel.clone()
         })
         .collect();
-    figures.stacks = (0..20_000)
+    figures.stacks = (0..3_000)
         .map(|at| StackRow {
-            frames: (0..200)
+            frames: (0..80)
                 .map(|depth| format!("frame {} {depth}", at % (depth + 1)))
                 .collect(),
             gpu_ns: 1 + at,
@@ -148,20 +149,20 @@ fn huge() -> Document {
             .for_each(|cell| *cell = Some(i64::try_from(random.below(1 << 34)).unwrap()));
     }
     let missing = document.not_recorded[0].clone();
-    document.not_recorded = vec![missing; 5_000];
+    document.not_recorded = vec![missing; 500];
     document.appendix.rules = vec![
         Note {
             kind: "k".repeat(10_000),
             text: "t".repeat(10_000)
         };
-        2_000
+        200
     ];
     document.scope.files = document
         .scope
         .files
         .iter()
         .cycle()
-        .take(20_000)
+        .take(3_000)
         .cloned()
         .collect();
     document.scope.assumed = vec!["a".repeat(10_000); 900];
@@ -237,6 +238,36 @@ fn hostile() -> Document {
     serde_json::from_value(value).unwrap()
 }
 
+/// Removes code spans by the rules of CommonMark: a run of backticks ends with the next run of the same length.
+fn without_code(markdown: &str) -> String {
+    let mut out = String::new();
+    let mut rest = markdown;
+    while let Some(at) = rest.find(['\\', '`']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with('\\') {
+            let escaped = rest.chars().nth(1).map_or(0, char::len_utf8);
+            rest = &rest[1 + escaped..];
+            continue;
+        }
+        let run = rest.len() - rest.trim_start_matches('`').len();
+        let inner = &rest[run..];
+        let mut from = 0;
+        rest = loop {
+            let Some(tick) = inner[from..].find('`') else {
+                break inner;
+            };
+            let close =
+                inner[from + tick..].len() - inner[from + tick..].trim_start_matches('`').len();
+            from += tick + close;
+            if close == run {
+                break &inner[from..];
+            }
+        };
+    }
+    out + rest
+}
+
 #[test]
 fn text_of_a_recording_stays_text() {
     let document = hostile();
@@ -279,8 +310,7 @@ fn text_of_a_recording_stays_text() {
         "\n# heading",
         "\u{202e}",
     ] {
-        let outside_code: String = markdown.split('`').step_by(2).collect();
-        assert!(!outside_code.contains(bad) || bad == "://", "{bad:?}");
+        assert!(!without_code(&markdown).contains(bad), "{bad:?}");
     }
 }
 

@@ -117,14 +117,6 @@ fn article(view: &View<'_>, index: usize, finding: &Finding, longest: f64) -> St
         shown::interval(&path("cost_ns_per_step"), &finding.cost_ns_per_step),
         shown::pct(&path("share_pct"), finding.share_pct)
     );
-    let affected = &finding.cost_ns_per_affected_step;
-    if affected.median != 0 && *affected != finding.cost_ns_per_step {
-        let _ = write!(
-            out,
-            "<p class=\"sub\">{} of each step that it affects</p>",
-            shown::interval(&path("cost_ns_per_affected_step"), affected)
-        );
-    }
     out.push_str("</div>\n");
     out.push_str(&evidence(view, index, finding));
     out.push_str("</article></li>\n");
@@ -186,6 +178,14 @@ fn evidence(view: &View<'_>, index: usize, finding: &Finding) -> String {
     let mut out = String::from(
         "<details><summary>Evidence and how to check it</summary>\n<div class=\"proof\">",
     );
+    let affected = &finding.cost_ns_per_affected_step;
+    if affected.median != 0 && *affected != finding.cost_ns_per_step {
+        let _ = writeln!(
+            out,
+            "<p>It costs {} of each step that it affects.</p>",
+            shown::interval(&path("cost_ns_per_affected_step"), affected)
+        );
+    }
     let most = view.most(20).max(2);
     let rows: String = finding
         .evidence
