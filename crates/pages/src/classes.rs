@@ -1,6 +1,6 @@
 //! Groups and classes of time: one colour for each, in every figure and legend.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use findings::Document;
@@ -137,9 +137,8 @@ impl Classes {
 
     /// Returns a legend of the given classes.
     pub(crate) fn legend<'a>(&self, classes: impl Iterator<Item = &'a str>) -> String {
-        let mut used: Vec<&str> = classes.collect();
-        used.sort_unstable();
-        used.dedup();
+        let used: BTreeSet<&str> = classes.collect();
+        let mut used: Vec<&str> = used.into_iter().collect();
         used.sort_by_key(|class| {
             self.by_name
                 .get(*class)

@@ -352,6 +352,33 @@ fn browser_shows_the_numbers_of_the_document() {
     }
 }
 
+/// The comparison notices a wrong digit, a wrong unit, a wrong place and a number without a place.
+#[test]
+#[ignore = "needs chromium (Debian: chromium)"]
+fn browser_comparison_notices_errors() {
+    let mut browser = Browser::start();
+    let document = documents::healthy();
+    let json = serde_json::to_value(&document).unwrap();
+    let page = pages::html(&document);
+    for (from, to) in [
+        (">9.812 ms<", ">9.813 ms<"),
+        (">9.812 ms<", ">9.812 µs<"),
+        ("data-v=\"9812000\"", "data-v=\"9812001\""),
+        (
+            "/budget/0/parts/0/per_step_ns",
+            "/budget/0/parts/1/per_step_ns",
+        ),
+        ("<h2 id=\"appendix-h\">", "<h2 id=\"appendix-h\">7 "),
+        ("At the limit of the device", "At the end of the device"),
+    ] {
+        assert!(page.contains(from), "{from}");
+        let _folder = browser.open(&page.replace(from, to), 1440);
+        let read = browser.value(READ);
+        let found = std::panic::catch_unwind(|| compare("changed", &json, &read));
+        assert!(found.is_err(), "{from} became {to}");
+    }
+}
+
 /// Lines of the timelines have the begin and duration of their span.
 fn spans_are_those_of_the_document(browser: &mut Browser, document: &Document) {
     let drawn = browser.value("[...document.querySelectorAll('.spans path[data-i]')].map((path) => [path.parentElement.dataset.lane, Number(path.dataset.i), path.getAttribute('d')])");
