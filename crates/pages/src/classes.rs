@@ -29,6 +29,8 @@ struct Class {
     shade: u32,
     /// Name to show.
     label: String,
+    /// Where the name is in the document, for classes of a budget.
+    path: Option<String>,
 }
 
 /// All classes of a document.
@@ -45,20 +47,19 @@ impl Classes {
     /// Collects the classes of budgets, then those that only figures name.
     pub(crate) fn new(document: &Document) -> Self {
         let mut classes = Self::default();
-        let mut parts: Vec<_> = document
-            .budget
-            .iter()
-            .take(24)
-            .flat_map(|budget| budget.parts.iter().take(64))
-            .collect();
-        parts.sort_by_key(|part| std::cmp::Reverse(part.total_ns));
-        for part in parts {
-            let label = if part.label.is_empty() {
-                &part.class
+        let mut parts = Vec::new();
+        for (budget, list) in document.budget.iter().enumerate().take(24) {
+            for (at, part) in list.parts.iter().enumerate().take(64) {
+                parts.push((part, format!("/budget/{budget}/parts/{at}/label")));
+            }
+        }
+        parts.sort_by_key(|(part, _)| std::cmp::Reverse(part.total_ns));
+        for (part, path) in parts {
+            if part.label.is_empty() {
+                classes.add(&part.class, group_of(&part.group), &part.class, None);
             } else {
-                &part.label
-            };
-            classes.add(&part.class, group_of(&part.group), label);
+                classes.add(&part.class, group_of(&part.group), &part.label, Some(path));
+            }
         }
         let figures = &document.figures;
         let spans = figures
@@ -77,12 +78,12 @@ impl Classes {
                     .flat_map(|roofline| roofline.points.iter().map(|point| &point.class)),
             )
         {
-            classes.add(class, guess(class), class);
+            classes.add(class, guess(class), &shown::spaced(class), None);
         }
         classes
     }
 
-    fn add(&mut self, class: &str, group: usize, label: &str) {
+    fn add(&mut self, class: &str, group: usize, label: &str, path: Option<String>) {
         if self.by_name.contains_key(class) || self.list.len() == MOST {
             return;
         }
@@ -95,7 +96,8 @@ impl Classes {
         self.list.push(Class {
             group,
             shade: SHADES[before % SHADES.len()],
-            label: shown::spaced(&shown::cut(label, shown::NAME)),
+            label: shown::cut(label, shown::NAME),
+            path,
         });
     }
 
@@ -113,6 +115,19 @@ impl Classes {
             Some(index) => self.list[*index].label.clone(),
             None => shown::cut(class, shown::NAME),
         }
+    }
+
+    /// Returns a cell of a table with the colour of a class and what to call it. `path` is the place of the class.
+    pub(crate) fn cell(&self, path: &str, class: &str) -> String {
+        let known = self.by_name.get(class).map(|index| &self.list[*index]);
+        let text = match known.and_then(|class| Some((class.path.as_ref()?, &class.label))) {
+            Some((path, label)) => shown::text(path, label, shown::NAME),
+            None => shown::text(path, class, shown::NAME),
+        };
+        format!(
+            "<td class=\"c\"><i class=\"sw {}\"></i>{text}</td>",
+            self.style(class)
+        )
     }
 
     /// Returns the position of a class in a bar: classes of a group stand together.

@@ -624,6 +624,14 @@ fn browser_fits_every_width_and_needs_no_script() {
                 .as_u64()
                 .unwrap();
             assert!(wide <= u64::from(width), "{name}: {wide} pixels at {width}");
+            // Header and sections stand below each other, or beside the contents.
+            let boxes = browser.value("['.answer', 'main', 'nav'].map((what) => document.querySelector(what).getBoundingClientRect()).map((at) => [at.left, at.top, at.right, at.bottom])");
+            let edge = |part: usize, side: usize| boxes[part][side].as_f64().unwrap();
+            assert!(edge(0, 3) <= edge(1, 1), "{name} at {width}: {boxes}");
+            assert!(
+                edge(2, 2) <= edge(0, 0) || (edge(2, 1) >= edge(0, 3) && edge(2, 3) <= edge(1, 1)),
+                "{name} at {width}: {boxes}"
+            );
         }
         browser.call(
             "Emulation.setScriptExecutionDisabled",

@@ -762,6 +762,14 @@ pub(crate) fn late_rank() -> Document {
             Confidence::Likely,
         ),
         finding(
+            "class",
+            "kernel_class",
+            "Matrix products take half of the decode time",
+            0,
+            step,
+            Confidence::Established,
+        ),
+        finding(
             "unfused-norm",
             "unfused_chain",
             "Chains of small kernels around the normalization could be fused",

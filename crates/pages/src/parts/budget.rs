@@ -105,7 +105,7 @@ fn bar(view: &View<'_>, index: usize, budget: &Budget, longest: f64) -> String {
         let at = share(limit as f64, longest);
         let _ = write!(
             out,
-            "<span class=\"limit{}\" style=\"left:{at:.2}%\"><b>device limit {}</b></span>",
+            "<span class=\"mark{}\" style=\"left:{at:.2}%\"><b>device limit {}</b></span>",
             if at > 60.0 { " before" } else { "" },
             shown::ns(&path("limit_ns"), limit)
         );

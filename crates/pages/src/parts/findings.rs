@@ -106,17 +106,25 @@ fn article(view: &View<'_>, index: usize, finding: &Finding, longest: f64) -> St
     } else {
         0.0
     };
-    let _ = write!(
-        out,
-        "<p class=\"gain\">{}</p><p class=\"sub\">saved per step at most, {}</p><div class=\"gain-bar\" aria-hidden=\"true\"><i style=\"width:{wide:.1}%\"></i></div>\n<p class=\"sub\">costs {} of a step, {} of all</p>",
-        shown::ns(
-            &path("gain_ceiling_ns_per_step"),
-            finding.gain_ceiling_ns_per_step
-        ),
-        shown::pct(&path("gain_pct"), finding.gain_pct),
-        shown::interval(&path("cost_ns_per_step"), &finding.cost_ns_per_step),
-        shown::pct(&path("share_pct"), finding.share_pct)
-    );
+    let cost = shown::interval(&path("cost_ns_per_step"), &finding.cost_ns_per_step);
+    let share = shown::pct(&path("share_pct"), finding.share_pct);
+    let _ = if finding.gain_ceiling_ns_per_step == 0 {
+        // Something to know, which no replay can take away.
+        write!(
+            out,
+            "<p class=\"gain none\">{cost}</p><p class=\"sub\">of a step, {share} of all; what a change would save is not known</p>"
+        )
+    } else {
+        write!(
+            out,
+            "<p class=\"gain\">{}</p><p class=\"sub\">saved per step at most, {}</p><div class=\"gain-bar\" aria-hidden=\"true\"><i style=\"width:{wide:.1}%\"></i></div>\n<p class=\"sub\">costs {cost} of a step, {share} of all</p>",
+            shown::ns(
+                &path("gain_ceiling_ns_per_step"),
+                finding.gain_ceiling_ns_per_step
+            ),
+            shown::pct(&path("gain_pct"), finding.gain_pct)
+        )
+    };
     out.push_str("</div>\n");
     out.push_str(&evidence(view, index, finding));
     out.push_str("</article></li>\n");

@@ -139,25 +139,29 @@ fn scatter(view: &View<'_>, roofline: &Roofline, points: &[&RooflinePoint]) -> S
     panel.height_px = 340.0;
     if peak > 0.0 && roofline.bytes_per_s > 0.0 {
         let from = low.max(bottom / roofline.bytes_per_s);
-        for (kind, rate) in roofline
-            .flops_per_s
-            .iter()
-            .take(6)
-            .filter(|(_, rate)| *rate > 0.0)
-        {
+        let mut roofs: Vec<(f64, String)> = Vec::new();
+        let mut peaks: Vec<&(String, f64)> = roofline.flops_per_s.iter().take(8).collect();
+        peaks.sort_by(|a, b| a.1.total_cmp(&b.1));
+        for (kind, rate) in peaks.into_iter().filter(|(_, rate)| *rate > 0.0) {
             let knee = rate / roofline.bytes_per_s;
-            panel.layers.push(Layer::new(
-                "roof",
-                Shape::Line,
-                vec![
-                    (from.min(knee), from.min(knee) * roofline.bytes_per_s),
-                    (knee, *rate),
-                    (high, *rate),
-                ],
-            ));
-            panel
-                .labels
-                .push(Label::new((high, *rate), shown::cut(kind, 20)).above());
+            let from = from.min(knee);
+            let line = vec![
+                (from, from * roofline.bytes_per_s),
+                (knee, *rate),
+                (high, *rate),
+            ];
+            panel.layers.push(Layer::new("roof", Shape::Line, line));
+            // Names of roofs that are too close to each other for a line of text share one.
+            match roofs.last_mut() {
+                Some((last, names)) if *rate < *last * 2.5 => {
+                    *last = *rate;
+                    *names = format!("{names}, {}", shown::cut(kind, 20));
+                }
+                _ => roofs.push((*rate, shown::cut(kind, 20))),
+            }
+        }
+        for (rate, names) in roofs {
+            panel.labels.push(Label::new((high, rate), names).above());
         }
     }
     let longest = points.iter().map(|point| point.time_ns).max().unwrap_or(1) as f64;

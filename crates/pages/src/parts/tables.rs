@@ -44,10 +44,9 @@ pub(crate) fn kernels(view: &View<'_>) -> Option<Section> {
             .map_or(String::new(), |pct| shown::pct(&path("limit_pct"), pct));
         let _ = writeln!(
             rows,
-            "<tr><td class=\"t\">{}{raw}</td><td class=\"c\"><i class=\"sw {}\"></i>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{limit}</td></tr>",
+            "<tr><td class=\"t\">{}{raw}</td>{}<td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{limit}</td></tr>",
             shown::name(&path("label"), &kernel.label, NAME),
-            view.classes.style(&kernel.class),
-            shown::text(&path("class"), &kernel.class, 40),
+            view.classes.cell(&path("class"), &kernel.class),
             shown::count(&path("calls"), kernel.calls),
             shown::ns(&path("total_ns"), kernel.total_ns),
             shown::ns(&path("per_step_ns"), kernel.per_step_ns),
@@ -87,9 +86,9 @@ pub(crate) fn host(view: &View<'_>) -> Option<Section> {
         let wide = (100.0 * row.per_step_ns as f64 / longest).clamp(0.0, 100.0);
         let _ = writeln!(
             rows,
-            "<tr><td class=\"t\">{}</td><td class=\"c\"><i class=\"sw {style}\"></i>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"mini\"><i class=\"{style}\" style=\"width:{wide:.1}%\"></i></td></tr>",
+            "<tr><td class=\"t\">{}</td>{}<td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"mini\"><i class=\"{style}\" style=\"width:{wide:.1}%\"></i></td></tr>",
             shown::code(&path("name"), &row.name, NAME),
-            shown::plain(&view.classes.label(&row.class), 40),
+            view.classes.cell(&path("class"), &row.class),
             shown::id(&path("rank"), row.rank),
             shown::ns(&path("path_ns"), row.path_ns),
             shown::ns(&path("per_step_ns"), row.per_step_ns)

@@ -221,11 +221,10 @@ fn longest_spans(view: &View<'_>, step: usize, timeline: &Timeline) -> String {
             |field: &str| format!("/figures/timelines/{step}/lanes/{lane}/spans/{at}/{field}");
         let _ = writeln!(
             out,
-            "<tr><td class=\"r\">{}</td><td class=\"r\">{}</td><td><i class=\"sw {}\"></i>{}</td><td class=\"t\">{}</td><td>{}</td></tr>",
+            "<tr><td class=\"r\">{}</td><td class=\"r\">{}</td>{}<td class=\"t\">{}</td><td>{}</td></tr>",
             shown::ns(&path("begin_ns"), span.begin_ns),
             shown::ns(&path("duration_ns"), span.duration_ns),
-            view.classes.style(&span.class),
-            shown::plain(&view.classes.label(&span.class), 60),
+            view.classes.cell(&path("class"), &span.class),
             shown::code(&path("name"), &span.name, NAME),
             if span.differs { "differs" } else { "" }
         );
