@@ -325,3 +325,51 @@ fn tip_text(tip: &str) -> String {
     let lines: Vec<String> = tip.lines().map(escape).collect();
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::Unit;
+
+    fn panel(points: Vec<(f64, f64)>, shape: Shape) -> Panel {
+        let x = Axis::new("step", Unit::Count).range(0.0, 10.0);
+        let y = Axis::new("time", Unit::Nanos).range(0.0, 100.0);
+        let mut panel = Panel::new("a <b>", x, y);
+        panel.height_px = 100.0;
+        panel.layers.push(Layer::new("c", shape, points));
+        panel
+    }
+
+    #[test]
+    fn points_have_the_place_of_their_values() {
+        let html = panel(vec![(5.0, 25.0), (10.0, 100.0)], Shape::Dots(4.0)).to_html();
+        assert!(html.contains("<path d=\"M500 75h0M1000 0h0\"/>"), "{html}");
+        let html = panel(vec![(0.0, 0.0), (5.0, 50.0)], Shape::Step).to_html();
+        assert!(html.contains("d=\"M0 100H500V50\""), "{html}");
+        let html = panel(vec![(5.0, 40.0)], Shape::Bars(0.1)).to_html();
+        assert!(
+            html.contains("<rect x=\"450\" y=\"60\" width=\"100\" height=\"40\"/>"),
+            "{html}"
+        );
+    }
+
+    #[test]
+    fn points_without_a_place_are_left_out_and_text_is_escaped() {
+        let html = panel(
+            vec![
+                (1.0, 10.0),
+                (f64::NAN, 20.0),
+                (2.0, f64::INFINITY),
+                (3.0, 30.0),
+            ],
+            Shape::Line,
+        )
+        .to_html();
+        assert!(html.contains("d=\"M100 90M300 70\""), "{html}");
+        assert!(html.contains("aria-label=\"a &lt;b&gt;\""), "{html}");
+        let mut empty = panel(Vec::new(), Shape::Dots(4.0));
+        empty.x = Axis::log("work", Unit::None);
+        empty.labels.push(Label::new((-1.0, 0.0), "</script>"));
+        assert!(!empty.to_html().contains("script"));
+    }
+}

@@ -132,7 +132,10 @@ fn findings(document: &Document, out: &mut String) {
             "| {} | **{}**{remedy} | {} | {} | {} |",
             index + 1,
             words(&finding.title, LINE),
-            human::duration(finding.gain_ceiling_ns_per_step as f64),
+            match finding.gain_ceiling_ns_per_step {
+                0 => "not known".to_owned(),
+                gain => human::duration(gain as f64),
+            },
             interval(&finding.cost_ns_per_step),
             match finding.confidence {
                 Confidence::Established => "established",

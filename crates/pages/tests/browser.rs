@@ -287,8 +287,8 @@ fn compare(name: &str, document: &Value, read: &Value) -> usize {
                 continue;
             }
             "length" => assert_eq!(
-                number(),
-                value.as_array().unwrap().len() as f64,
+                exact.unwrap(),
+                value.as_array().unwrap().len().to_string(),
                 "{name}: {path}"
             ),
             "rest" => assert!(
@@ -296,8 +296,9 @@ fn compare(name: &str, document: &Value, read: &Value) -> usize {
                 "{name}: {path}"
             ),
             "length_ns" => assert_eq!(
-                number(),
-                value["end_ns"].as_f64().unwrap() - value["begin_ns"].as_f64().unwrap(),
+                exact.unwrap(),
+                (value["end_ns"].as_i64().unwrap() - value["begin_ns"].as_i64().unwrap())
+                    .to_string(),
                 "{name}: {path}"
             ),
             _ => match value.as_i64() {

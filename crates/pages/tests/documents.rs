@@ -33,6 +33,16 @@ fn percent(value: i64, whole: i64) -> f64 {
     (1e6 * value as f64 / whole as f64).round() / 1e4
 }
 
+/// Label, name, class, mean of a step, calls of a step, share of the limit.
+type Kernel = (
+    &'static str,
+    &'static str,
+    &'static str,
+    i64,
+    u64,
+    Option<f64>,
+);
+
 /// Label, group, class, mean of a step.
 type Part = (&'static str, &'static str, &'static str, i64);
 
@@ -287,7 +297,7 @@ fn figures(document: &mut Document, ranks: u32, steps: u32, mean: i64, random: &
                 .collect(),
         });
     }
-    let kernels: [(&str, &str, &str, i64, u64, Option<f64>); 9] = [
+    let kernels: [Kernel; 9] = [
         (
             "expert GEMM, gate and up, swiglu",
             "void fused_moe_kernel<__nv_bfloat16, 128, 128, 64, true>(__nv_bfloat16 const*, __nv_bfloat16 const*, int)",

@@ -52,9 +52,9 @@ pub(crate) fn appendix(view: &View<'_>) -> Option<Section> {
             );
         }
     }
-    let _ = write!(
+    let _ = writeln!(
         body,
-        "<dt>version</dt><dd>inferscope {}, layout {} of the JSON</dd></dl>\n",
+        "<dt>version</dt><dd>inferscope {}, layout {} of the JSON</dd></dl>",
         shown::text("/appendix/version", &appendix.version, 60),
         shown::count("/schema_version", u64::from(document.schema_version))
     );

@@ -267,9 +267,9 @@ fn evidence(view: &View<'_>, index: usize, finding: &Finding) -> String {
             shown::text(&path("refute"), &finding.refute, SENTENCE)
         );
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<p class=\"of\">{} · {}</p></div></details>\n",
+        "<p class=\"of\">{} · {}</p></div></details>",
         shown::text(&path("kind"), &finding.kind, NAME),
         shown::code(&path("id"), &finding.id, NAME)
     );

@@ -86,9 +86,9 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         ("work", "r"),
         ("bytes", "r"),
     ];
-    let _ = write!(
+    let _ = writeln!(
         body,
-        "<details class=\"quiet\"><summary>The points as a table</summary>{}{}</details>\n",
+        "<details class=\"quiet\"><summary>The points as a table</summary>{}{}</details>",
         table("Points of the roofline", &heads, &rows),
         rows_left_out("/figures/roofline/points", all, order.len())
     );
