@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("doc", doc),
     ("otf2", otf2),
+    ("browser", browser),
     ("oracle", || {
         run_command(&mut cargo(&["test", "--package", "perfetto-oracle"]))
     }),
@@ -88,6 +89,19 @@ fn otf2() -> Result<()> {
         "--ignored",
         "otf2_print",
     ];
+    run_command(&mut cargo(&args))
+}
+
+/// Opens pages in Chromium.
+fn browser() -> Result<()> {
+    if let Err(error) = std::process::Command::new("chromium")
+        .arg("--version")
+        .output()
+    {
+        println!("skipped: chromium: {error}: install it (Debian: chromium)");
+        return Ok(());
+    }
+    let args = ["test", "--test", "pages", "--", "--ignored", "browser"];
     run_command(&mut cargo(&args))
 }
 

@@ -31,7 +31,7 @@ const CHORES: &[Chore] = &[
     (
         "ci",
         ci::run,
-        "[fmt tidy dataset test clippy doc otf2 oracle]: what a change must pass; all steps, or those named",
+        "[fmt tidy dataset test clippy doc otf2 browser oracle]: what a change must pass; all steps, or those named",
     ),
     (
         "tidy",

@@ -2,6 +2,7 @@
 //!
 //! * `flame`: flame graphs of weighted call stacks, and the difference of two;
 //! * `plot`: lines, points, horizontal bars, power-of-two histograms, heat maps;
+//! * `fluid`: layers over two axes whose width follows the page, with text that keeps its size;
 //! * `html`: a page of text, tables and figures in one file.
 //!
 //! The output has no scripts and no external references, all text is escaped, and the same input gives the same bytes:
@@ -26,6 +27,7 @@
 
 mod colour;
 pub mod flame;
+pub mod fluid;
 pub mod html;
 pub mod plot;
 #[cfg(any(feature = "raster", feature = "pdf"))]

@@ -90,6 +90,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
     ("charts", &["report"]),
+    ("pages", &["findings", "charts", "report"]),
     ("trace-tables", &["trace-model", "report"]),
     (
         "rocpd-convert",

@@ -14,10 +14,11 @@ const STUBS: &[&str] = &[
     concat!("d", "bg!("),
 ];
 
-/// The only accepted reasons for ignoring a test in a plain `cargo test`: CI runs those with the data, and those with the tool.
-const IGNORED: [&str; 2] = [
+/// The only accepted reasons for ignoring a test in a plain `cargo test`: CI runs those with the data, and those with a tool.
+const IGNORED: [&str; 3] = [
     concat!("#[ig", "nore = \"needs INFERSCOPE_DATA\"]"),
     concat!("#[ig", "nore = \"needs otf2-print (Debian: otf2-tools)\"]"),
+    concat!("#[ig", "nore = \"needs chromium (Debian: chromium)\"]"),
 ];
 
 /// Names of catch-all modules.

@@ -11,6 +11,7 @@ mod frame;
 mod heat;
 mod lines;
 
+pub(crate) use axis::Ruler;
 pub use axis::{Axis, Scale};
 pub use bars::{Bar, BarChart, Histogram};
 pub use heat::HeatMap;
