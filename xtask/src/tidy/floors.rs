@@ -80,6 +80,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("launch-stacks", &["trace-model", "rank-align", "stats"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
+    ("trace-convert", &["trace-model"]),
     (
         "rocpd-convert",
         &[
