@@ -3,6 +3,7 @@
 //! * [`topology()`]: `topo_component.csv`, the components of the machine;
 //! * [`steps()`]: tables of steps with their workload;
 //! * [`serving()`]: the log of an engine's configuration, with its batches and requests;
+//! * [`bench()`]: results of `vllm bench serve` and `sglang.bench_serving`, [`prometheus()`]: metrics, both as [`Samples`];
 //! * [`events()`]: `micro_event.csv` and `macro_counter.csv`, a recording as two tables.
 //!
 //! Rows that cannot be read are counted and skipped. The crate opens no files (the caller passes
@@ -17,13 +18,19 @@
 //! # Ok::<(), serving_logs::Error>(())
 //! ```
 
+mod bench;
 mod csv;
 mod events;
+mod prometheus;
+mod samples;
 mod serving;
 mod steps;
 mod topology;
 
+pub use bench::{BenchError, bench, is_bench};
 pub use events::{Recording, events};
+pub use prometheus::{is_prometheus, prometheus};
+pub use samples::{Sample, Samples};
 pub use serving::{Serving, serving};
 pub use steps::{StepRow, steps};
 pub use topology::{Component, Topology, topology};
