@@ -68,7 +68,8 @@ pub fn prometheus(text: &str) -> Samples {
             continue;
         }
         if let Some(base) = part("_sum").filter(|base| is_spread(base)) {
-            let counts = series.get(&(format!("{base}_count").as_str(), labels.clone()));
+            let count = format!("{base}_count");
+            let counts = series.get(&(count.as_str(), labels.clone()));
             means(&mut found, base, labels, readings, counts);
             continue;
         }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::value::RawValue;
+use trace_model::kernel::{DeviceLane, PLACE_KEYS};
 use trace_model::{
     ArgValue, FlowId, ProcessId, Slice, SliceId, StrId, ThreadId, Trace, Track, TrackId, TrackKind,
     bare_key,
@@ -22,6 +23,7 @@ const BUFFER: usize = 1 << 16;
 ///
 /// * tracks that are neither a thread nor asynchronous become threads, named like the track;
 /// * a trace that begins before time zero is moved, and its base time with it;
+/// * GPU activity whose device and queue only the name of its track tells gets them as arguments `device` and `stream`;
 /// * prefixes of argument keys other than `args.` are lost; addresses and numbers that JSON does not have become texts;
 /// * arrows that run backwards in time are reversed; counters have no unit, and those whose name is one word get the word `value`.
 ///
@@ -76,6 +78,8 @@ struct Export<'t, W: Write> {
     /// The process of threads and tracks that have none.
     no_process: Label,
     rows: Vec<Row>,
+    /// Device and queue in the name of a track, by track.
+    queues: Vec<Option<DeviceLane>>,
     /// Threads that stand for tracks, with the names of these.
     stand_ins: Vec<(Label, i64, String)>,
     arrows: Vec<Arrow>,
@@ -152,6 +156,7 @@ impl<'t, W: Write> Export<'t, W> {
             out,
             line: Vec::new(),
             rows: Vec::new(),
+            queues: Vec::new(),
             stand_ins: Vec::new(),
             arrows: Vec::new(),
             shift: shift(trace),
@@ -163,6 +168,8 @@ impl<'t, W: Write> Export<'t, W> {
         for id in trace.track_ids() {
             let row = export.row(id, &mut tids_used);
             export.rows.push(row);
+            let name = trace.track(id).name.map(|name| trace.text(name));
+            export.queues.push(name.and_then(DeviceLane::of_name));
         }
         export.arrows = export.arrows();
         export
@@ -550,18 +557,35 @@ impl<'t, W: Write> Export<'t, W> {
         self.bound(slice)?;
         let mut is_first = true;
         for (key, value) in slice.args() {
-            let between: &[u8] = if is_first { b",\"args\":{" } else { b"," };
-            self.line.extend_from_slice(between);
-            is_first = false;
-            self.string(bare_key(key))?;
-            self.line.push(b':');
-            self.value(value)?;
+            self.argument(&mut is_first, bare_key(key), value)?;
+        }
+        if let Some(queue) = self.queue(slice) {
+            if let Some(device) = queue.device {
+                self.argument(&mut is_first, "device", ArgValue::Int(device))?;
+            }
+            self.argument(&mut is_first, "stream", ArgValue::Int(queue.stream))?;
         }
         if !is_first {
             self.line.push(b'}');
         }
         self.end();
         Ok(())
+    }
+
+    /// The device and the queue of a slice that does not state them itself.
+    fn queue(&self, slice: Slice<'t>) -> Option<DeviceLane> {
+        let queue = (*self.queues.get(slice.track_id().index())?)?;
+        let mut keys = slice.args().map(|(key, _)| bare_key(key));
+        (!keys.any(|key| PLACE_KEYS.contains(&key))).then_some(queue)
+    }
+
+    fn argument(&mut self, is_first: &mut bool, key: &str, value: ArgValue<'_>) -> io::Result<()> {
+        let between: &[u8] = if *is_first { b",\"args\":{" } else { b"," };
+        self.line.extend_from_slice(between);
+        *is_first = false;
+        self.string(key)?;
+        self.line.push(b':');
+        self.value(value)
     }
 
     fn value(&mut self, value: ArgValue<'_>) -> io::Result<()> {

@@ -47,8 +47,10 @@ fn contents(trace: &Trace) -> Vec<String> {
     let mut all: Vec<String> = trace
         .slices()
         .map(|slice| {
-            let mut args: Vec<String> = slice
-                .args()
+            // The device and the queue may come from the name of the track.
+            let all = slice.args();
+            let all = all.filter(|(key, _)| !matches!(bare_key(key), "device" | "stream"));
+            let mut args: Vec<String> = all
                 .map(|(key, value)| match value {
                     // JSON has no such numbers.
                     ArgValue::Real(x) if !x.is_finite() => {
