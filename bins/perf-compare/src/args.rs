@@ -9,7 +9,9 @@ const AFTER_HELP: &str = "\
 A and B are folders with *_perf_data.csv files (searched through), one such file
 with its *_counters_data.csv beside it, or a table of samples (CSV or Parquet)
 with the columns metric, value and optionally unit, group, run, cycle, workload;
-CSV plain or compressed (gzip, zstd, xz).
+CSV plain or compressed (gzip, zstd, xz). Results of vllm bench serve and
+sglang.bench_serving (JSON, best with details) and scrapes of Prometheus metrics
+are such tables too.
 
 Recording an input: export per-cycle data of both runs with the same anchor and
 load, at least 20 cycles a side, and record counters with it.

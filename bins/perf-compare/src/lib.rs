@@ -80,6 +80,9 @@ fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
     if let Some(error) = unreadable.or_else(|| nsys_db::arrow_folder(path)) {
         return Err(error.into());
     }
+    if serving_logs::is_bench(&head) || serving_logs::is_prometheus(&head) {
+        return samples(cli, path, &head);
+    }
     let mut options = LoadOptions::default();
     options.open = cli.input.open_options(None);
     options.strict = cli.input.strict;
@@ -93,6 +96,34 @@ fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
         )
     });
     Ok(side)
+}
+
+/// Reads the results of a serving benchmark, or metrics, as samples.
+fn samples(cli: &Cli, path: &Path, head: &[u8]) -> anyhow::Result<Side> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| name.clone())
+        .or_exit(Outcome::Unreadable)?;
+    let found = match serving_logs::is_bench(head) {
+        true => serving_logs::bench(&text)
+            .with_context(|| name.clone())
+            .or_exit(Outcome::Unreadable)?,
+        false => serving_logs::prometheus(&text),
+    };
+    for (count, what) in [
+        (found.failed_requests, "requests failed and are left out"),
+        (found.bad_values, "values cannot be read and are left out"),
+        (
+            found.single_readings,
+            "counters were read once, which measures nothing: scrape before and after the run",
+        ),
+    ] {
+        if count > 0 {
+            cli.verbosity
+                .note(format!("warning: {name}: {count} {what}"));
+        }
+    }
+    Ok(Side::from_samples_csv(&name, found.to_csv().as_bytes())?)
 }
 
 fn options(cli: &Cli) -> anyhow::Result<Options> {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use crate::empty::EmptyArgs;
-use crate::{comm, critical_path, diff, gpu, idle, kernels, launch, memory, ops, roofline};
+use crate::{
+    comm, critical_path, diff, gpu, idle, kernels, launch, memory, ops, rewrite, roofline,
+};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 use trace_model::kernel::{KernelRules, Vocabulary};
@@ -59,6 +61,15 @@ pub(crate) enum Command {
     /// Write the trace in another format
     #[command(after_help = CONVERT_HELP)]
     Convert(ConvertArgs),
+    /// Write a smaller copy: a window, some ranks, fewer arguments and stacks
+    #[command(after_help = rewrite::SLIM_HELP)]
+    Slim(rewrite::SlimArgs),
+    /// Write the traces of all ranks as one, on one clock
+    #[command(after_help = rewrite::MERGE_HELP)]
+    Merge(rewrite::MergeArgs),
+    /// Write a copy that viewers show whole: overlaps in lanes, open slices closed
+    #[command(after_help = rewrite::REPAIR_HELP)]
+    Repair(rewrite::RepairArgs),
     /// Report where GPU time goes: busy, idle, exposed communication
     #[command(after_help = gpu::HELP)]
     Gpu(gpu::GpuArgs),
@@ -176,12 +187,14 @@ Example:
   trace-info tables t.json.gz --table slice --output slices.csv";
 
 const CONVERT_HELP: &str = "\
-perfetto is one file for ui.perfetto.dev and other tools; parquet is a new
-folder with one file for each table, each with its schema version in the
-metadata. The output appears when it is complete, or not at all.
+perfetto is one file for ui.perfetto.dev and other tools; chrome-json is one for
+analysers of PyTorch traces, whatever the input was; parquet is a new folder
+with one file for each table, each with its schema version in the metadata. The
+output appears when it is complete, or not at all.
 
 Example:
   trace-info convert t.json.gz --to parquet --output t.tables
+  trace-info convert report.sqlite --output t.json.gz --redact
   duckdb -c \"SELECT count(*) FROM 't.tables/slice.parquet'\"";
 
 #[derive(Debug, Args)]
@@ -311,9 +324,12 @@ pub(crate) struct ConvertArgs {
     /// Format to write [default: by the end of the output's name]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) to: Option<Target>,
-    /// Where to write: a file or '-' for perfetto, a new folder for parquet
+    /// Where to write: a file or '-', a new folder for parquet
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
+    /// Replace names of hosts, users, processes and ranges, folders and GPU UUIDs by pseudonyms
+    #[arg(long)]
+    pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
@@ -325,6 +341,8 @@ pub(crate) struct ConvertArgs {
 pub(crate) enum Target {
     /// A Perfetto protobuf trace
     Perfetto,
+    /// Chrome JSON, as PyTorch's profiler writes it; compressed if the output ends in .gz
+    ChromeJson,
     /// A folder of Parquet tables
     Parquet,
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use byte_source::output::AtomicFile;
 use byte_source::unfinished::Unfinished;
-use cli::{OrExit as _, Outcome, Output, Stage};
+use cli::{InputArgs, OrExit as _, Outcome, Output, Stage, VerbosityArgs};
+use perfetto_reader::write;
 use tempfile::TempDir;
 use trace_model::Trace;
 use trace_tables::{Table, TableOptions};
@@ -19,84 +20,126 @@ const ENDINGS: &[(&str, Target)] = &[
     (".pftrace", Target::Perfetto),
     (".perfetto-trace", Target::Perfetto),
     (".perfetto", Target::Perfetto),
+    (".json", Target::ChromeJson),
+    (".json.gz", Target::ChromeJson),
     (".parquet", Target::Parquet),
     (".tables", Target::Parquet),
 ];
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
-    cli::refuse_overwrite([&args.trace], [&args.output])?;
-    match target(args)? {
-        Target::Perfetto => {
-            // Created before the trace is read, so that a wrong path fails at once.
-            let mut out = match is_stdout(args) {
-                true => Output::stdout(),
-                false => Output::file(&args.output)?,
-            };
-            let trace = read(args)?;
-            let _stage = Stage::start("write", args.verbosity);
-            perfetto_reader::write::write_trace(&trace, &mut out)?;
-            out.finish()?;
-        }
-        Target::Parquet if is_stdout(args) => {
-            return Err(cli::usage(
-                "--to parquet needs --output FOLDER: a folder is not written to standard output",
-            ));
-        }
-        Target::Parquet => {
-            let folder = NewFolder::create(&args.output)?;
-            let trace = read(args)?;
-            let _stage = Stage::start("write", args.verbosity);
-            for table in Table::ALL {
-                let path = folder.path().join(format!("{table}.parquet"));
-                let mut file = AtomicFile::create(&path)?;
-                tables::parquet(&trace, table, &TableOptions::default(), &mut file)
-                    .with_context(|| format!("table {table}"))?;
-                file.commit()?;
-            }
-            folder.commit()?;
-        }
+    let target = target(args.to, &args.output)?;
+    let to = Writer::open(&[&args.trace], &args.output, target)?;
+    let mut trace = read(&args.trace, &args.input, args.verbosity)?;
+    if args.redact {
+        trace = trace_convert::redact(&trace)?;
     }
+    let _stage = Stage::start("write", args.verbosity);
+    to.write(&trace)?;
     Ok(Outcome::Fine)
 }
 
-fn is_stdout(args: &ConvertArgs) -> bool {
-    args.output.as_os_str() == "-"
+/// A destination, opened before the trace is read, so that a wrong path fails at once.
+pub(crate) enum Writer {
+    File {
+        out: Output,
+        target: Target,
+        is_gzip: bool,
+    },
+    Folder(NewFolder),
+}
+
+impl Writer {
+    pub(crate) fn open(inputs: &[&Path], output: &Path, target: Target) -> anyhow::Result<Self> {
+        cli::refuse_overwrite(inputs, [output])?;
+        let is_stdout = output.as_os_str() == "-";
+        match target {
+            Target::Parquet if is_stdout => Err(cli::usage(
+                "--to parquet needs --output FOLDER: a folder is not written to standard output",
+            )),
+            Target::Parquet => Ok(Self::Folder(NewFolder::create(output)?)),
+            target => Ok(Self::File {
+                out: match is_stdout {
+                    true => Output::stdout(),
+                    false => Output::file(output)?,
+                },
+                target,
+                is_gzip: output.extension().is_some_and(|end| end == "gz"),
+            }),
+        }
+    }
+
+    pub(crate) fn write(self, trace: &Trace) -> anyhow::Result<()> {
+        match self {
+            Self::Folder(folder) => {
+                for table in Table::ALL {
+                    let path = folder.path().join(format!("{table}.parquet"));
+                    let mut file = AtomicFile::create(&path)?;
+                    tables::parquet(trace, table, &TableOptions::default(), &mut file)
+                        .with_context(|| format!("table {table}"))?;
+                    file.commit()?;
+                }
+                folder.commit()
+            }
+            Self::File {
+                mut out,
+                target,
+                is_gzip,
+            } => {
+                match (target, is_gzip) {
+                    (Target::ChromeJson, true) => {
+                        write::write_chrome_json_gz(trace, &mut out)?;
+                    }
+                    (Target::ChromeJson, false) => {
+                        write::write_chrome_json(trace, &mut out)?;
+                    }
+                    _ => {
+                        write::write_trace(trace, &mut out)?;
+                    }
+                }
+                out.finish()
+            }
+        }
+    }
 }
 
 /// Returns the requested format, else that of the output's name.
-fn target(args: &ConvertArgs) -> anyhow::Result<Target> {
-    let name = args.output.to_string_lossy().to_ascii_lowercase();
+pub(crate) fn target(to: Option<Target>, output: &Path) -> anyhow::Result<Target> {
+    let name = output.to_string_lossy().to_ascii_lowercase();
     let by_name = || {
         let found = ENDINGS.iter().find(|(end, _)| name.ends_with(end));
         found.map(|(_, target)| *target)
     };
-    args.to.or_else(by_name).ok_or_else(|| {
+    to.or_else(by_name).ok_or_else(|| {
         let endings: Vec<&str> = ENDINGS.iter().map(|(end, _)| *end).collect();
         cli::usage(format!(
-            "no format is known by the name {}: give --to perfetto or --to parquet, or one of the endings {}",
-            args.output.display(),
+            "no format is known by the name {}: give --to perfetto, chrome-json or parquet, or one of the endings {}",
+            output.display(),
             endings.join(", ")
         ))
     })
 }
 
-fn read(args: &ConvertArgs) -> anyhow::Result<Trace> {
-    let input = trace_input::read(&args.trace, &args.input, args.verbosity, |options| {
-        // Keeps times as recorded.
+/// Reads a trace with all that it has, times as recorded.
+pub(crate) fn read(
+    path: &Path,
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+) -> anyhow::Result<Trace> {
+    let input = trace_input::read(path, input, verbosity, |options| {
         options.snap_ns = 0;
     })?;
     Ok(input.trace)
 }
 
 /// A folder that is moved to its path only when it is complete.
-struct NewFolder {
+pub(crate) struct NewFolder {
     temporary: TempDir,
     _unfinished: Unfinished,
     target: PathBuf,
 }
 
 impl NewFolder {
-    fn create(target: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(target: &Path) -> anyhow::Result<Self> {
         let name = target.display();
         // An empty folder may be replaced, in one step.
         let taken = match fs::read_dir(target) {
@@ -134,11 +177,11 @@ impl NewFolder {
         })
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.temporary.path()
     }
 
-    fn commit(self) -> anyhow::Result<()> {
+    pub(crate) fn commit(self) -> anyhow::Result<()> {
         open_to_others(self.temporary.path())?;
         fs::rename(self.temporary.path(), &self.target).with_context(|| {
             format!("{}: cannot put the folder in place", self.target.display())

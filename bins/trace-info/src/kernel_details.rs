@@ -11,7 +11,6 @@ use crate::empty;
 use crate::kernels::KernelsArgs;
 use crate::part;
 use crate::roofline::{Known, captures, usage, wants};
-use crate::roofline_text;
 
 const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
 
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             analyse(&work, &captured, &options, |call| wants(&how, call)).map_err(usage)?;
         let answer = Answer {
             label: input.label.clone(),
-            answer: roofline_text::answer(&analysis),
+            answer: roofline::text::answer(&analysis),
             rows: kernel_details(&work, &analysis, |call| wants(&how, call)),
             notes,
         };
@@ -100,8 +99,8 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
 /// Returns a row with names that fit a line.
 fn shortened(row: &KernelDetail) -> KernelDetail {
     let mut row = row.clone();
-    row.name = roofline_text::short(&row.name);
-    row.op = roofline_text::cut(&row.op);
-    row.dims = roofline_text::shapes(&row.dims);
+    row.name = roofline::text::short(&row.name);
+    row.op = roofline::text::cut(&row.op);
+    row.dims = roofline::text::shapes(&row.dims);
     row
 }

@@ -16,10 +16,10 @@ mod memory;
 mod ops;
 mod part;
 mod render;
+mod rewrite;
 mod roofline;
 mod roofline_figure;
 mod roofline_known;
-mod roofline_text;
 mod summary;
 mod tables;
 
@@ -50,6 +50,9 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Some(Command::Summary(args)) => summary::run(&args),
         Some(Command::Tables(args)) => tables::run(&args),
         Some(Command::Convert(args)) => convert::run(&args),
+        Some(Command::Slim(args)) => rewrite::slim(&args),
+        Some(Command::Merge(args)) => rewrite::merge(&args),
+        Some(Command::Repair(args)) => rewrite::repair(&args),
         Some(Command::Gpu(args)) => gpu::run(&args),
         Some(Command::Kernels(args)) => kernels::run(&args),
         Some(Command::Idle(args)) => idle::run(&args),

@@ -12,7 +12,7 @@ use report::{Column, SchemaVersion, Table};
 use roofline::config::{Config, Forward, Request};
 use roofline::{
     Analysis, By, Call, CallOptions, Error, Knowledge, Options, PeakKey, Sort, analyse, document,
-    model_document, tables,
+    model_document, tables, text,
 };
 use trace_input::NamedTrace;
 
@@ -20,7 +20,7 @@ use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::part::{self, PartArgs};
-use crate::{roofline_figure, roofline_known, roofline_text};
+use crate::{roofline_figure, roofline_known};
 
 const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
 
@@ -360,11 +360,11 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
             ))
         },
     )?;
-    let text = matches!(
+    let is_text = matches!(
         report.format.format(),
         ReportFormat::Text | ReportFormat::Md
     );
-    if let Some(empty) = each.reasons_only(VERSION).filter(|_| text) {
+    if let Some(empty) = each.reasons_only(VERSION).filter(|_| is_text) {
         empty.write(to)?;
         return each.end(report);
     }
@@ -387,15 +387,15 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
         (to, format) => {
             let mut document = Document::new(VERSION);
             document.tables.push(main_table(args, &all, top)?);
-            if text {
+            if is_text {
                 for answered in &answered {
                     let shown = (answered.label.as_str(), &answered.analysis);
-                    roofline_text::write(&mut document, args, shown, &answered.notes)?;
+                    add_text(&mut document, args, shown, &answered.notes)?;
                 }
             } else {
                 debug_assert!(format != ReportFormat::Json);
                 for (label, analysis) in &all {
-                    let answer = roofline_text::answer(analysis);
+                    let answer = text::answer(analysis);
                     report.verbosity.note(format!("{label}: {answer}"));
                 }
             }
@@ -404,7 +404,7 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
     }
     let is_empty = all.iter().all(|(_, analysis)| analysis.coverage.is_empty());
     let outcome = each.end(report)?;
-    if is_empty && text && outcome == Outcome::Fine {
+    if is_empty && is_text && outcome == Outcome::Fine {
         return Err(cli::cannot_answer(
             "no GPU activity has numbers: the line \"more\" says what would give it some",
         ));
@@ -418,6 +418,36 @@ fn main_table(args: &RooflineArgs, all: &[(&str, &Analysis)], top: usize) -> any
         ByName::Step => tables::steps(all)?,
         by => tables::merged(all, by.name(), top)?,
     })
+}
+
+/// Adds the result for one trace as text.
+fn add_text(
+    document: &mut Document,
+    args: &RooflineArgs,
+    (label, analysis): (&str, &Analysis),
+    notes: &[Note],
+) -> anyhow::Result<()> {
+    let shown = text::Shown {
+        by: (args.by != ByName::Step).then(|| args.by.by()),
+        name: args.by.name(),
+        is_sorted: args.sort.is_some(),
+        top: args.top,
+        achievable: &args.achievable,
+    };
+    let text = text::text(analysis, &shown)?;
+    document.heading(label);
+    for sentence in text.sentences {
+        document.sentence(sentence);
+    }
+    for (label, line) in text.lines {
+        document.line(label, line);
+    }
+    document.notes(notes);
+    document.table(&text.title, text.table);
+    for (label, line) in text.remarks {
+        document.line(label, line);
+    }
+    Ok(())
 }
 
 fn keep_args(args: &RooflineArgs, options: &mut perfetto_reader::ReadOptions) {
@@ -472,13 +502,13 @@ fn add_step_times(analysis: &mut Analysis, times: &[critical_path::Step]) {
 }
 
 /// Is the call in the part of the trace that is asked for? A window has the calls that begin in it.
-pub(crate) fn wants(how: &Split, call: &Call) -> bool {
+pub(crate) fn wants(how: &Split, call: &Call<'_, '_>) -> bool {
     let is_in = |range: trace_model::TimeRange, ns: i64| {
         range.start.nanos() <= ns && ns < range.end.nanos()
     };
     if how
         .window
-        .is_some_and(|window| !is_in(window, call.start_ns))
+        .is_some_and(|window| !is_in(window, call.start_ns()))
     {
         return false;
     }
@@ -486,8 +516,8 @@ pub(crate) fn wants(how: &Split, call: &Call) -> bool {
         return true;
     };
     let at = match how.step_rule {
-        StepRule::Time => Some(call.start_ns),
-        _ => call.launch_ns,
+        StepRule::Time => Some(call.start_ns()),
+        _ => call.launch_ns(),
     };
     at.is_some_and(|at| {
         let last = steps.partition_point(|step| step.range.start.nanos() <= at);
@@ -526,7 +556,7 @@ fn forward(args: &RooflineArgs, config: &Config, known: &Known) -> anyhow::Resul
 fn forward_table(needs: &Forward) -> anyhow::Result<Table> {
     let columns = vec![Column::text("quantity"), Column::text("value")];
     let mut table = Table::new("model", columns)?;
-    for (name, value) in roofline_known::quantities(needs) {
+    for (name, value) in text::quantities(needs) {
         let value = value.to_string();
         table.push(&[name.into(), value.as_str().into()])?;
     }

@@ -12,7 +12,6 @@ use report::Unit;
 use roofline::{Analysis, PeakKey, Precision, UnitKind, tables};
 
 use crate::roofline::RooflineArgs;
-use crate::roofline_text;
 
 /// Operators with a colour of their own; the others share one.
 const NAMED: usize = 8;
@@ -57,7 +56,7 @@ pub(crate) fn write(figure: FigureFile, all: &[(&str, &Analysis)]) -> anyhow::Re
         for (label, analysis) in all {
             let table = tables::calls(&[(*label, *analysis)], ROWS)?;
             let section = Section::new((*label).to_owned())
-                .text(&roofline_text::answer(analysis))
+                .text(&roofline::text::answer(analysis))
                 .figure(
                     &draw(label, analysis),
                     "Each dot is an operator with its shapes",

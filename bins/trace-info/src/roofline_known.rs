@@ -1,29 +1,13 @@
 //! Answers without a trace, as text: a step of a model, the devices.
 
-use report::human;
 use report::{Column, Table};
 use roofline::config::{Config, Forward};
-use roofline::{Knowledge, PeakKey};
+use roofline::{Knowledge, PeakKey, Peaks, text};
 
 use crate::document::Document;
 use crate::roofline::RooflineArgs;
-use crate::roofline_text::{bytes, count_of};
 
-/// The numbers of a forward pass.
-pub(crate) fn quantities(needs: &Forward) -> [(&'static str, u128); 9] {
-    [
-        ("tokens", needs.tokens),
-        ("requests", needs.requests),
-        ("weight_bytes", needs.weight_bytes),
-        ("weight_bytes_low", needs.weight_bytes_low),
-        ("weight_bytes_high", needs.weight_bytes_high),
-        ("kv_bytes", needs.kv_bytes),
-        ("linear_flops", needs.linear_flops),
-        ("attention_flops", needs.attention_flops),
-        ("allreduce_bytes", needs.allreduce_bytes),
-    ]
-}
-
+/// What a step of a model needs that was not recorded.
 pub(crate) fn forward(
     document: &mut Document,
     args: &RooflineArgs,
@@ -37,65 +21,21 @@ pub(crate) fn forward(
             .ok_or_else(|| cli::usage(format!("no device {key:?} (--list-devices)")))
     });
     let device = device.transpose()?;
-    let peaks = roofline::Peaks::new(device, None, &args.peak);
-    let ranks = args.tp.unwrap_or(1);
-    let limit = needs.limit(config, u128::from(ranks), &peaks);
-    let several = |n: u128, what: &str| match n {
-        1 => format!("1 {what}"),
-        n => format!("{} {what}s", count_of(n)),
-    };
-    let requests = format!(
-        "A step with {} of {}",
-        several(needs.tokens, "token"),
-        several(needs.requests, "request")
-    );
-    let reads = format!(
-        "{} of weights and {} of keys and values on {}",
-        bytes(needs.weight_bytes),
-        bytes(needs.kv_bytes),
-        match ranks {
-            1 => "1 rank".to_owned(),
-            n => format!("each of {n} ranks"),
-        }
-    );
-    let named = device.map_or("the given peaks", roofline::Device::name);
-    match &limit {
-        Some(limit) => document.sentence(format!(
-            "{requests} takes at least {} on {named}: it reads {reads}.",
-            human::duration(limit.ns())
-        )),
-        None => document.sentence(format!(
-            "{requests} reads {reads}; --device or --peak hbm= and bf16= gives the least time of that."
-        )),
-    }
-    if needs.weight_bytes_low != needs.weight_bytes_high {
-        let text = format!(
-            "{} to {}, by which experts are drawn",
-            bytes(needs.weight_bytes_low),
-            bytes(needs.weight_bytes_high)
-        );
-        document.line("weights", text);
-    }
-    if let Some(limit) = &limit {
-        document.line(
-            "limit",
-            format!(
-                "{}: the longer of memory {} and arithmetic {} ({} in products with weights), and all-reduces {}",
-                human::duration(limit.ns()),
-                human::duration(limit.memory_ns),
-                human::duration(limit.compute_ns),
-                limit.precision.name(),
-                limit.link_ns.map_or("without a known link".to_owned(), human::duration)
-            ),
-        );
+    let peaks = Peaks::new(device, None, &args.peak);
+    let name = device.map_or("the given peaks", roofline::Device::name);
+    let ranks = u128::from(args.tp.unwrap_or(1));
+    let (sentence, lines) = text::forward(config, needs, ranks, (name, &peaks));
+    document.sentence(sentence);
+    for (label, line) in lines {
+        document.line(label, line);
     }
     let columns = vec![
         Column::text("quantity"),
         Column::text("value").align(report::Align::Right),
     ];
     let mut table = Table::new("model", columns)?;
-    for (name, value) in quantities(needs) {
-        let value = count_of(value);
+    for (name, value) in text::quantities(needs) {
+        let value = text::count_of(value);
         table.push(&[name.into(), value.as_str().into()])?;
     }
     document.table("", table);

@@ -37,14 +37,16 @@ struct Spots {
     last: Option<(Recorded, Spot)>,
 }
 
-/// The common columns of a row.
-struct Common<'v> {
-    row: i64,
-    start: Value<'v>,
-    end: Value<'v>,
-    place: Recorded,
-    correlation: Option<i64>,
-}
+/// Columns that all activities have.
+const COMMON: [&str; 7] = [
+    "start",
+    "end",
+    "globalPid",
+    "deviceId",
+    "contextId",
+    "streamId",
+    "correlationId",
+];
 
 impl Loader<'_> {
     /// Reads all activities.
@@ -95,19 +97,31 @@ impl Loader<'_> {
         spot
     }
 
-    fn common<'v>(&mut self, row: i64, values: [Value<'v>; 7]) -> Result<Common<'v>> {
-        let [start, end, process, device, context, stream, correlation] = values;
-        Ok(Common {
-            row,
-            start,
-            end,
-            place: Recorded {
-                process: self.process_of_work(process)?,
-                device: device.as_int().unwrap_or(0),
-                context: context.as_int().unwrap_or(0),
-                stream: stream.as_int().unwrap_or(0),
-            },
-            correlation: correlation.as_int(),
+    /// Reads a table of activities, which has `more` columns than those that all have; `ALL` is the number of both. `describe` adds
+    /// arguments for them and returns the name.
+    fn activities<const MORE: usize, const ALL: usize>(
+        &mut self,
+        spots: &mut Spots,
+        (table, category): (&'static str, &'static str),
+        more: [&'static str; MORE],
+        mut describe: impl FnMut(&mut Self, (i64, i64), [Value<'_>; MORE]) -> Result<Option<StrId>>,
+    ) -> Result<()> {
+        const { assert!(ALL == MORE + COMMON.len()) };
+        let columns: [&str; ALL] = std::array::from_fn(|at| match at.checked_sub(COMMON.len()) {
+            None => COMMON[at],
+            Some(at) => more[at],
+        });
+        self.export.scan(table, columns, |row, values| {
+            let own: [Value<'_>; COMMON.len()] = std::array::from_fn(|at| values[at]);
+            let more: [Value<'_>; MORE] = std::array::from_fn(|at| values[at + COMMON.len()]);
+            let Some((times, lane)) = self.begin(table, row, own, spots)? else {
+                return Ok(());
+            };
+            let name = describe(self, times, more)?;
+            if let Some(data) = self.data(name, category) {
+                self.put(lane, times.0, Some(times.1), data);
+            }
+            Ok(())
         })
     }
 
@@ -115,67 +129,69 @@ impl Loader<'_> {
     fn begin(
         &mut self,
         table: &'static str,
-        common: &Common<'_>,
+        row: i64,
+        [start, end, process, device, context, stream, correlation]: [Value<'_>; COMMON.len()],
         spots: &mut Spots,
-    ) -> Option<(i64, i64, LaneId)> {
-        if !self.wants_process(common.place.process) {
-            return None;
+    ) -> Result<Option<((i64, i64), LaneId)>> {
+        let place = Recorded {
+            process: self.process_of_work(process)?,
+            device: device.as_int().unwrap_or(0),
+            context: context.as_int().unwrap_or(0),
+            stream: stream.as_int().unwrap_or(0),
+        };
+        let process = place.process;
+        if !self.wants_process(process) {
+            return Ok(None);
         }
-        let (start, end) = self.within(table, common.row, common.start, common.end)?;
+        let Some(times) = self.within(table, row, start, end) else {
+            return Ok(None);
+        };
         self.count_row(table);
         self.counts.device_work += 1;
-        let process = common.place.process;
         if process.is_known() {
             self.working.insert(process);
         } else {
             self.counts.unattributed += 1;
         }
-        if let Some(id) = common.correlation.filter(|id| *id != 0) {
-            let key = (process, id);
-            if !self.graph_launches.is_empty()
-                && let Some(found) = self.graph_launches.get_mut(&key)
-            {
-                *found = true;
-            }
-            if !self.early_calls.is_empty()
-                && let Some(calls) = self.early_calls.remove(&key)
-            {
-                for call in calls {
-                    self.counts.before = self.counts.before.saturating_sub(1);
-                    let lane = self.thread(call.thread);
-                    self.put(lane, call.start, Some(call.end), call.data);
-                }
-            }
+        let correlation = correlation.as_int();
+        if let Some(id) = correlation.filter(|id| *id != 0) {
+            self.found_work_of((process, id));
         }
-        let spot = self.spot(spots, common.place);
+        let spot = self.spot(spots, place);
         self.list.clear();
         self.int(self.keys.device, Some(spot.device));
         self.int(self.keys.stream, Some(spot.stream));
-        self.int(self.keys.correlation, common.correlation);
-        self.int(self.keys.context, Some(common.place.context));
-        Some((start, end, spot.lane))
+        self.int(self.keys.correlation, correlation);
+        self.int(self.keys.context, Some(place.context));
+        Ok(Some((times, spot.lane)))
     }
 
-    fn end(
-        &mut self,
-        (start, end, lane): (i64, i64, LaneId),
-        name: Option<StrId>,
-        category: &'static str,
-    ) {
-        if let Some(data) = self.data(name, category) {
-            self.put(lane, start, Some(end), data);
+    /// Marks a launch of a graph as recorded, and keeps the calls before the collection that launched the activity.
+    fn found_work_of(&mut self, key: (ProcessKey, i64)) {
+        if !self.graph_launches.is_empty()
+            && let Some(found) = self.graph_launches.get_mut(&key)
+        {
+            *found = true;
         }
+        if !self.early_calls.is_empty()
+            && let Some(calls) = self.early_calls.remove(&key)
+        {
+            for call in calls {
+                self.counts.before = self.counts.before.saturating_sub(1);
+                let lane = self.thread(call.thread);
+                self.put(lane, call.start, Some(call.end), call.data);
+            }
+        }
+    }
+
+    fn node(&mut self, node: Value<'_>) -> bool {
+        let node = node.as_int().filter(|node| *node != 0);
+        self.int(self.keys.graph_node, node);
+        node.is_some()
     }
 
     fn kernels(&mut self, spots: &mut Spots) -> Result<()> {
         let columns = [
-            "start",
-            "end",
-            "globalPid",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
             "demangledName",
             "shortName",
             "mangledName",
@@ -194,15 +210,8 @@ impl Loader<'_> {
             "clusterY",
             "clusterZ",
         ];
-        self.export.scan(KERNEL, columns, |row, values| {
+        self.activities::<17, 24>(spots, (KERNEL, "kernel"), columns, |own, _, values| {
             let [
-                start,
-                end,
-                process,
-                device,
-                context,
-                stream,
-                correlation,
                 demangled,
                 short,
                 mangled,
@@ -221,46 +230,31 @@ impl Loader<'_> {
                 cluster_y,
                 cluster_z,
             ] = values;
-            let own = [start, end, process, device, context, stream, correlation];
-            let common = self.common(row, own)?;
-            let Some(at) = self.begin(KERNEL, &common, spots) else {
-                return Ok(());
-            };
-            self.triple(self.keys.grid, [grid_x, grid_y, grid_z]);
-            self.triple(self.keys.block, [block_x, block_y, block_z]);
-            self.int(self.keys.registers, registers.as_int());
+            own.triple(own.keys.grid, [grid_x, grid_y, grid_z]);
+            own.triple(own.keys.block, [block_x, block_y, block_z]);
+            own.int(own.keys.registers, registers.as_int());
             if let (Some(fixed), Some(dynamic)) = (fixed.as_int(), dynamic.as_int()) {
-                self.int(self.keys.shared, Some(fixed.saturating_add(dynamic)));
+                own.int(own.keys.shared, Some(fixed.saturating_add(dynamic)));
             }
             if cluster_x.as_int().is_some_and(|x| x > 0) {
-                self.triple(self.keys.cluster, [cluster_x, cluster_y, cluster_z]);
+                own.triple(own.keys.cluster, [cluster_x, cluster_y, cluster_z]);
             }
-            if let Some(node) = node.as_int().filter(|node| *node != 0) {
-                self.counts.kernels_in_graphs += 1;
-                self.int(self.keys.graph_node, Some(node));
-                self.int(self.keys.graph, graph.as_int());
+            if own.node(node) {
+                own.counts.kernels_in_graphs += 1;
+                own.int(own.keys.graph, graph.as_int());
             }
-            let mut name = None;
             for value in [demangled, short, mangled] {
-                name = self.name(value)?;
+                let name = own.name(value)?;
                 if name.is_some() {
-                    break;
+                    return Ok(name);
                 }
             }
-            self.end(at, name, "kernel");
-            Ok(())
+            Ok(None)
         })
     }
 
     fn memcpys(&mut self, spots: &mut Spots) -> Result<()> {
         let columns = [
-            "start",
-            "end",
-            "globalPid",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
             "bytes",
             "copyKind",
             "srcKind",
@@ -269,171 +263,58 @@ impl Loader<'_> {
             "copyCount",
         ];
         let mut names: FxHashMap<[Option<i64>; 3], StrId> = FxHashMap::default();
-        self.export.scan(MEMCPY, columns, |row, values| {
-            let [
-                start,
-                end,
-                process,
-                device,
-                context,
-                stream,
-                correlation,
-                bytes,
-                kind,
-                from,
-                to,
-                node,
-                copies,
-            ] = values;
-            let own = [start, end, process, device, context, stream, correlation];
-            let common = self.common(row, own)?;
-            let Some(at) = self.begin(MEMCPY, &common, spots) else {
-                return Ok(());
-            };
-            self.int(self.keys.bytes, bytes.as_int());
-            self.int(
-                self.keys.copies,
-                copies.as_int().filter(|copies| *copies > 1),
-            );
-            self.int(
-                self.keys.graph_node,
-                node.as_int().filter(|node| *node != 0),
-            );
+        let table = (MEMCPY, "gpu_memcpy");
+        self.activities::<6, 13>(spots, table, columns, |own, _, values| {
+            let [bytes, kind, from, to, node, copies] = values;
+            own.int(own.keys.bytes, bytes.as_int());
+            let copies = copies.as_int().filter(|copies| *copies > 1);
+            own.int(own.keys.copies, copies);
+            own.node(node);
             let kinds = [kind.as_int(), from.as_int(), to.as_int()];
-            let builder = &mut self.builder;
             let name = *names.entry(kinds).or_insert_with(|| {
                 let [kind, from, to] = kinds;
                 let (from, to) = (memory_kind(from), memory_kind(to));
-                builder.string(&format!("Memcpy {} ({from} -> {to})", copy_kind(kind)))
+                let name = format!("Memcpy {} ({from} -> {to})", copy_kind(kind));
+                own.builder.string(&name)
             });
-            self.end(at, Some(name), "gpu_memcpy");
-            Ok(())
+            Ok(Some(name))
         })
     }
 
     fn memsets(&mut self, spots: &mut Spots) -> Result<()> {
-        let columns = [
-            "start",
-            "end",
-            "globalPid",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "bytes",
-            "value",
-            "memKind",
-            "graphNodeId",
-        ];
-        self.export.scan(MEMSET, columns, |row, values| {
-            let [
-                start,
-                end,
-                process,
-                device,
-                context,
-                stream,
-                correlation,
-                bytes,
-                value,
-                kind,
-                node,
-            ] = values;
-            let own = [start, end, process, device, context, stream, correlation];
-            let common = self.common(row, own)?;
-            let Some(at) = self.begin(MEMSET, &common, spots) else {
-                return Ok(());
-            };
-            self.int(self.keys.bytes, bytes.as_int());
-            self.int(self.keys.value, value.as_int());
-            self.int(
-                self.keys.graph_node,
-                node.as_int().filter(|node| *node != 0),
-            );
-            let name = self
-                .builder
-                .string(&format!("Memset ({})", memory_kind(kind.as_int())));
-            self.end(at, Some(name), "gpu_memset");
-            Ok(())
+        let columns = ["bytes", "value", "memKind", "graphNodeId"];
+        let table = (MEMSET, "gpu_memset");
+        self.activities::<4, 11>(spots, table, columns, |own, _, values| {
+            let [bytes, value, kind, node] = values;
+            own.int(own.keys.bytes, bytes.as_int());
+            own.int(own.keys.value, value.as_int());
+            own.node(node);
+            let name = format!("Memset ({})", memory_kind(kind.as_int()));
+            Ok(Some(own.builder.string(&name)))
         })
     }
 
     fn graphs(&mut self, spots: &mut Spots) -> Result<()> {
-        let columns = [
-            "start",
-            "end",
-            "globalPid",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "graphId",
-            "graphExecId",
-        ];
-        self.export.scan(GRAPH, columns, |row, values| {
-            let [
-                start,
-                end,
-                process,
-                device,
-                context,
-                stream,
-                correlation,
-                graph,
-                exec,
-            ] = values;
-            let own = [start, end, process, device, context, stream, correlation];
-            let common = self.common(row, own)?;
-            let Some(at) = self.begin(GRAPH, &common, spots) else {
-                return Ok(());
-            };
-            self.counts.graphs += 1;
-            self.counts.graph_ns = self
-                .counts
-                .graph_ns
-                .saturating_add(at.1.saturating_sub(at.0));
-            let (graph, exec) = (graph.as_int(), exec.as_int());
-            self.int(self.keys.graph, graph);
-            self.int(self.keys.graph_exec, exec);
+        let columns = ["graphId", "graphExecId"];
+        let table = (GRAPH, "cuda_graph");
+        self.activities::<2, 9>(spots, table, columns, |own, (start, end), values| {
+            own.counts.graphs += 1;
+            let time = end.saturating_sub(start);
+            own.counts.graph_ns = own.counts.graph_ns.saturating_add(time);
+            let [graph, exec] = values.map(|id| id.as_int());
+            own.int(own.keys.graph, graph);
+            own.int(own.keys.graph_exec, exec);
             let shown = |id: Option<i64>| id.map_or_else(|| "?".to_owned(), |id| id.to_string());
             let name = format!("CUDA graph {} exec {}", shown(graph), shown(exec));
-            let name = self.builder.string(&name);
-            self.end(at, Some(name), "cuda_graph");
-            Ok(())
+            Ok(Some(own.builder.string(&name)))
         })
     }
 
     fn decompressions(&mut self, spots: &mut Spots) -> Result<()> {
-        let columns = [
-            "start",
-            "end",
-            "globalPid",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "bytes",
-        ];
-        self.export.scan(DECOMPRESS, columns, |row, values| {
-            let [
-                start,
-                end,
-                process,
-                device,
-                context,
-                stream,
-                correlation,
-                bytes,
-            ] = values;
-            let own = [start, end, process, device, context, stream, correlation];
-            let common = self.common(row, own)?;
-            let Some(at) = self.begin(DECOMPRESS, &common, spots) else {
-                return Ok(());
-            };
-            self.int(self.keys.bytes, bytes.as_int());
-            let name = self.builder.string("Decompress");
-            self.end(at, Some(name), "gpu_memcpy");
-            Ok(())
+        let table = (DECOMPRESS, "gpu_memcpy");
+        self.activities::<1, 8>(spots, table, ["bytes"], |own, _, [bytes]| {
+            own.int(own.keys.bytes, bytes.as_int());
+            Ok(Some(own.builder.string("Decompress")))
         })
     }
 

@@ -39,6 +39,7 @@ mod identity;
 mod ids;
 mod limits;
 mod load;
+mod naming;
 mod nvtx;
 mod parquet_folder;
 mod payload;

@@ -7,7 +7,8 @@ use trace_model::{Arg, LaneId, SliceData, TrackKind, is_plausible};
 use crate::collective::{Call, CommRange};
 use crate::error::Result;
 use crate::ids::ProcessKey;
-use crate::load::{FreeLanes, Loader, without_folders};
+use crate::load::{FreeLanes, Loader};
+use crate::naming::without_folders;
 use crate::payload::{Field, Named, Schemas};
 use crate::strings::text;
 

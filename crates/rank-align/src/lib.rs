@@ -21,4 +21,4 @@ pub use arrivals::{AlignedRun, Arrivals};
 pub use clock::{ClockFit, fit};
 pub use job::{JobSize, may_lack_members};
 pub use matching::{Group, GroupKey, Matched, Matching, RankRun, is_synchronising, match_ranks};
-pub use tree::{RankClock, clocks};
+pub use tree::{RankClock, clocks, share_clocks};

@@ -121,3 +121,66 @@ pub fn clocks(ranks: &[Vec<RankRun<'_>>], collectives: &[Matched]) -> Vec<Option
         }
     }
 }
+
+/// Gives ranks of one recording one clock: that of the first rank if it is among them, else the one that is known best. `recordings`
+/// names the recording of each rank that shares it with others.
+pub fn share_clocks(clocks: &mut [Option<RankClock>], recordings: &[Option<&str>]) {
+    let mut best: BTreeMap<&str, (usize, RankClock)> = BTreeMap::new();
+    for (member, recording) in recordings.iter().enumerate() {
+        let (Some(recording), Some(Some(clock))) = (recording, clocks.get(member)) else {
+            continue;
+        };
+        let own = (member, *clock);
+        let key = |(member, clock): &(usize, RankClock)| (*member != 0, clock.fit.ahead_error_ns);
+        best.entry(*recording)
+            .and_modify(|known| {
+                if key(&own) < key(known) {
+                    *known = own;
+                }
+            })
+            .or_insert(own);
+    }
+    for (clock, recording) in clocks.iter_mut().zip(recordings) {
+        if let Some((via, known)) = recording.and_then(|recording| best.get(recording)) {
+            *clock = Some(RankClock {
+                fit: known.fit,
+                via: *via,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_one_recording_have_one_clock() {
+        let clock = |ahead_ns: i64, ahead_error_ns: i64| {
+            let fit = ClockFit {
+                ahead_ns,
+                ahead_error_ns,
+                samples: 9,
+                ..ClockFit::reference()
+            };
+            Some(RankClock { fit, via: 0 })
+        };
+        let root = Some(RankClock {
+            fit: ClockFit::reference(),
+            via: 0,
+        });
+        let mut clocks = vec![
+            root,
+            clock(550, 20),
+            clock(9_000, 40),
+            clock(9_070, 30),
+            None,
+            clock(7, 7),
+        ];
+        let recordings = [Some("a"), Some("a"), Some("b"), Some("b"), Some("b"), None];
+        share_clocks(&mut clocks, &recordings);
+        let ahead: Vec<i64> = clocks.iter().map(|c| c.unwrap().fit.ahead_ns).collect();
+        // The first rank's recording is the reference; of the other the clock with the least error.
+        assert_eq!(ahead, [0, 0, 9_070, 9_070, 9_070, 7]);
+    }
+}

@@ -13,7 +13,7 @@ use crate::dtype::Precision;
 use crate::limit::{DeviceOptions, Limit, NoSuchDevice, RecordedDevice, RecordedDevices};
 use crate::numbers::Numbers;
 use crate::steps::{StepRow, steps};
-use crate::views::{By, Limits, Origin, Row, Rows, Sort, Tally, rows, tallies};
+use crate::views::{By, Limits, Origin, Row, Rows, Sort, Tally, rows, rows_of, tallies};
 
 /// Error of an analysis.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -149,15 +149,16 @@ pub fn analyse(
     work: &GpuWork<'_>,
     captures: &[&GpuWork<'_>],
     options: &Options<'_>,
-    wants: impl Fn(&Call) -> bool,
+    wants: impl Fn(&Call<'_, '_>) -> bool,
 ) -> Result<Analysis, Error> {
     let indexes: Vec<&TraceIndex<'_>> = captures.iter().map(|work| work.index()).collect();
     let list = CallList::new(work, &indexes, &options.calls)?;
     let mut time_on: Vec<(i64, i64)> = Vec::new();
-    for call in &list.calls {
-        match time_on.iter_mut().find(|(id, _)| *id == call.device) {
-            Some((_, ns)) => *ns = ns.saturating_add(call.time_ns),
-            None => time_on.push((call.device, call.time_ns)),
+    for call in list.calls(work) {
+        let (device, time) = (call.device(), call.time_ns());
+        match time_on.iter_mut().find(|(id, _)| *id == device) {
+            Some((_, ns)) => *ns = ns.saturating_add(time),
+            None => time_on.push((device, time)),
         }
     }
     time_on.sort_unstable();
@@ -178,13 +179,13 @@ pub fn analyse(
         captures,
         is_layer: options.is_layer,
     };
-    let calls = rows(&list, &origin, &devices, (By::Call, options.sort), &wants);
-    let ops = rows(&list, &origin, &devices, (By::Op, Sort::Gain), &wants);
+    let tallies = tallies(&list, work, &wants);
+    let calls = rows_of(&list, &tallies, &devices, (By::Call, options.sort));
+    let ops = rows_of(&list, &tallies, &devices, (By::Op, Sort::Gain));
     let other = match options.by {
         By::Call => calls.clone(),
         by => rows(&list, &origin, &devices, (by, options.sort), &wants),
     };
-    let tallies = tallies(&list, &wants);
     let steps = steps(&list, work, &devices, &wants);
     let forward = steps
         .iter()
@@ -277,7 +278,7 @@ fn gains(
     work: &GpuWork<'_>,
     ops: &Rows,
     tallies: &[Tally],
-    wants: impl Fn(&Call) -> bool,
+    wants: impl Fn(&Call<'_, '_>) -> bool,
 ) -> Vec<Gain> {
     let most = ops.rows.iter();
     let most = most.filter(|row| row.gain_ns().is_some_and(|gain| gain > 0.0));
@@ -320,14 +321,11 @@ fn gains(
         }
     }
     let mut times: FxHashMap<(usize, StrId), i64> = FxHashMap::default();
-    for (event, call) in work.events().iter().zip(&list.call_of) {
-        let Some(call) = list.calls.get(*call as usize) else {
-            continue;
-        };
-        if let Some(gain) = gain_of(call.kind, call.device)
+    for (event, _, call) in list.activities(work) {
+        if let Some(gain) = gain_of(call.kind(), call.device())
             && let Some(name) = event.name
-            && (event.kind == WorkKind::Kernel || call.own_kernels == 0)
-            && wants(call)
+            && (event.kind == WorkKind::Kernel || !call.has_kernel())
+            && wants(&call)
         {
             let time = times.entry((gain, name)).or_default();
             *time = time.saturating_add(event.dur_ns());

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use trace_model::kernel::{Activity, CopyDirection};
 use trace_model::{Slice, SliceId, StrId, ThreadId};
 
-use crate::calls::{Call, CallList, CallOptions, CaptureCounts, Kind, NO_OPERATOR};
+use crate::calls::{CallList, CallOptions, CaptureCounts, Kept, Kind, NO_OPERATOR, flag};
 use crate::capture::{Captures, Unsure};
 use crate::config::{ConfigError, Experts, Shown};
 use crate::dtype::Dtype;
@@ -16,31 +16,68 @@ use crate::recorded::{CollectiveSizes, Context, Recorded};
 use crate::source::{Signature, SignatureKey, Source};
 use crate::step_name::Lengths;
 
-/// What is known of a call until it has numbers.
+/// What is known of a call until it has numbers, besides what is kept.
+#[derive(Clone, Copy)]
 struct Found {
-    /// Its operator, in one of the recordings; `None` for a piece of work alone.
-    op: Option<(u32, SliceId)>,
-    /// Operators that may be it instead, as a place in [`Builder::others`].
-    others: u32,
-    /// The capture that its replay was joined to.
-    capture: Option<u32>,
-    thread: Option<ThreadId>,
-    /// Names of its work, as a place in [`NameSets`].
-    names: u32,
+    /// Its operator, in this recording or that of its node; `None` for a piece of work alone.
+    op: Option<SliceId>,
     /// End of its work so far.
     until_ns: i64,
-    /// Its first piece of work.
-    first: u32,
-    all_host_copies: bool,
 }
 
 /// The node of a capture that a piece of work of a replay is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Node {
     capture: u32,
     launch: SliceId,
     /// Operators that may be its own instead, as a place in [`Builder::others`].
     others: u32,
+}
+
+/// A node with what is known of it.
+struct KnownNode {
+    node: Node,
+    /// The recording of its capture.
+    source: u32,
+    op: Option<SliceId>,
+}
+
+/// The nodes that pieces of work are.
+#[derive(Default)]
+struct Replayed {
+    /// By place from 1 on.
+    nodes: Vec<KnownNode>,
+    /// For each piece of work the place of its node, 0 for none, and the first piece of the same replay that has the same operator.
+    of_work: Vec<(u32, u32)>,
+}
+
+impl Replayed {
+    fn node(&self, place: u32) -> Option<&KnownNode> {
+        self.nodes.get((place as usize).checked_sub(1)?)
+    }
+}
+
+/// The calls of a recording, while their numbers are sought.
+struct Sought {
+    calls: Vec<Kept>,
+    found: Vec<Found>,
+    call_of: Vec<u32>,
+    nodes: Vec<KnownNode>,
+}
+
+impl Sought {
+    fn node(&self, call: &Kept) -> Option<&KnownNode> {
+        self.nodes.get((call.node as usize).checked_sub(1)?)
+    }
+
+    /// The calls with their operators, each in the recording of this place.
+    fn operators(&self) -> impl Iterator<Item = (&Kept, Option<(u32, SliceId)>)> {
+        let all = self.calls.iter().zip(&self.found);
+        all.map(|(call, found)| {
+            let source = self.node(call).map_or(0, |node| node.source);
+            (call, found.op.map(|op| (source, op)))
+        })
+    }
 }
 
 /// Sets of names, each once; the set of a call grows name by name.
@@ -153,15 +190,15 @@ fn place(at: usize) -> u32 {
 impl<'t> Builder<'_, '_, 't> {
     pub(crate) fn build(mut self) -> Result<CallList, ConfigError> {
         let mut sets = NameSets::new();
-        let (mut calls, found, call_of) = self.find(&mut sets);
-        let writes = self.cache_writes(&calls, &found);
-        let tp = self.ranks(&found)?;
+        let mut sought = self.find(&mut sets);
+        let writes = self.cache_writes(&sought);
+        let tp = self.ranks(&sought)?;
         let experts = self
             .options
             .config
             .and_then(|config| config.experts(tp.unwrap_or(1)));
-        self.check_experts(&found, experts.as_ref())?;
-        let windows = self.windows(&calls, &found);
+        self.check_experts(&sought, experts.as_ref())?;
+        let windows = self.windows(&sought);
         let meta = self.work.trace().meta();
         let stated = meta.distributed.as_ref().and_then(|job| job.world_size);
         let world_size = stated.or(self.options.world_size);
@@ -170,11 +207,15 @@ impl<'t> Builder<'_, '_, 't> {
         let mut alone: FxHashMap<AloneMemo, u32> = FxHashMap::default();
         // Steps of other lengths have the same arguments.
         let mut parsed: FxHashMap<SignatureKey, Parsed> = FxHashMap::default();
-        for (at, (call, found)) in calls.iter_mut().zip(&found).enumerate() {
-            let Some((source, op)) = found.op else {
-                call.kind = self.alone(found.first, world_size, &mut alone, &mut kinds);
+        for at in 0..sought.calls.len() {
+            let call = sought.calls[at];
+            let node = sought.node(&call);
+            let Some(op) = sought.found[at].op else {
+                let kind = self.alone(call.first, world_size, &mut alone, &mut kinds);
+                sought.calls[at].kind = kind;
                 continue;
             };
+            let source = node.map_or(0, |node| node.source);
             let own = &self.sources[source as usize];
             let slice = own.index.trace().slice(op);
             let info = own.info(slice);
@@ -182,24 +223,24 @@ impl<'t> Builder<'_, '_, 't> {
             let is_attention = info.query.is_some();
             let key = Memo {
                 signature: signature.key(),
-                names: found.names,
+                names: call.kind,
                 lengths: call
-                    .step
+                    .step()
                     .filter(|_| is_attention)
                     .map(|at| self.marks.all[at as usize].lengths),
                 cache: match is_attention {
-                    true => self.cache_of(call, found, &writes),
+                    true => self.cache_of(&call, node, &writes),
                     false => None,
                 },
-                is_host_copy: found.all_host_copies,
+                is_host_copy: !call.has(flag::NOT_HOST_COPY),
                 collective: match info.is_collective {
-                    true => self.collective(slice, source, found.first),
+                    true => self.collective(slice, source, call.first),
                     false => None,
                 },
                 window: windows.get(&place(at)).copied(),
-                others: found.others,
+                others: node.map_or(0, |node| node.node.others),
             };
-            call.kind = match memo.get(&key) {
+            sought.calls[at].kind = match memo.get(&key) {
                 Some(kind) => *kind,
                 None => {
                     let names = &sets.all[key.names as usize];
@@ -214,16 +255,19 @@ impl<'t> Builder<'_, '_, 't> {
                 }
             };
         }
-        self.check_sizes((&calls, &found), &kinds.all, tp, world_size)?;
+        self.check_sizes(&sought, &kinds.all, tp, world_size)?;
         let cache = writes.by_thread.values();
         let cache = cache.chain(writes.by_capture.values()).flatten();
         let cache_bytes = cache.map(|(_, dtype)| dtype.size()).max();
+        let nodes = sought.nodes.iter();
+        let nodes = nodes.map(|node| Some((node.source, node.node.launch)));
         Ok(CallList {
             cache_bytes,
-            calls,
+            nodes: std::iter::once(None).chain(nodes).collect(),
+            kept: sought.calls,
             kinds: kinds.all,
             steps: self.marks.all,
-            call_of,
+            call_of: sought.call_of,
             captures: CaptureCounts {
                 recordings: self.sources.len().saturating_sub(1) as u64,
                 captures: self.captures.len() as u64,
@@ -234,84 +278,74 @@ impl<'t> Builder<'_, '_, 't> {
     }
 
     /// The calls, what is known of each, and the call of each piece of work.
-    fn find(&mut self, sets: &mut NameSets) -> (Vec<Call>, Vec<Found>, Vec<u32>) {
+    fn find(&mut self, sets: &mut NameSets) -> Sought {
         let work = self.work;
         let replayed = self.replayed();
-        // By operator of this recording, and by replay and operator.
+        // By operator of this recording.
         let mut of_op: Vec<u32> = vec![u32::MAX; work.trace().len()];
-        let mut of_replay: FxHashMap<(SliceId, u32, SliceId), u32> = FxHashMap::default();
-        let mut calls: Vec<Call> = Vec::new();
-        let mut found: Vec<Found> = Vec::new();
-        let mut call_of = Vec::with_capacity(work.events().len());
+        // A call has one piece of work at least; what is not used is never touched.
+        let count = work.events().len();
+        let mut calls: Vec<Kept> = Vec::with_capacity(count);
+        let mut found: Vec<Found> = Vec::with_capacity(count);
+        let mut call_of: Vec<u32> = Vec::with_capacity(count);
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
+        let mut host_copies: FxHashMap<Option<StrId>, bool> = FxHashMap::default();
         for (at, event) in work.events().iter().enumerate() {
             let launch = work.launch_of(event);
             let is_graph =
                 launch.is_some_and(|l| work.index().activity(l) == Activity::GraphLaunch);
+            let next = place(calls.len());
             let mut op = None;
-            let mut own_launch = launch.map(|launch| (0, launch.id()));
-            let node = replayed.get(at).copied().flatten();
-            match (launch, node) {
-                (Some(_), Some(node)) if is_graph => {
-                    let source = self.captures.get(node.capture as usize);
-                    let source = source.map_or(0, |capture| capture.source);
-                    let own = &mut self.sources[source];
-                    let launch = own.index.trace().slice(node.launch);
-                    let found = own.operator(launch, self.models);
-                    op = found.map(|op| (place(source), op.id()));
-                    own_launch = Some((place(source), node.launch));
+            let mut node = 0;
+            let mut call = next;
+            match launch {
+                Some(_) if is_graph => {
+                    let (own, first) = replayed.of_work.get(at).copied().unwrap_or_default();
+                    node = own;
+                    op = replayed.node(own).and_then(|node| node.op);
+                    if op.is_some() && (first as usize) < at {
+                        call = call_of[first as usize];
+                    }
                 }
-                (Some(launch), _) if !is_graph => {
-                    let found = match last {
+                Some(launch) => {
+                    op = match last {
                         Some((known, op)) if known == launch.id() => op,
                         _ => {
                             let op = self.sources[0].operator(launch, self.models);
                             op.map(|op| op.id())
                         }
                     };
-                    last = Some((launch.id(), found));
-                    op = found.map(|op| (0, op));
+                    last = Some((launch.id(), op));
+                    if let Some(op) = op {
+                        let own = &mut of_op[op.index()];
+                        if *own == u32::MAX {
+                            *own = next;
+                        }
+                        call = *own;
+                    }
                 }
-                _ => {}
+                None => {}
             }
             let is_host_copy = event.kind == WorkKind::Memcpy
-                && CopyDirection::of_name(work.name(event)) != CopyDirection::DeviceToDevice;
-            let next = place(calls.len());
-            let call = match (op, launch) {
-                (Some((source, op)), Some(launch)) if is_graph => {
-                    *of_replay.entry((launch.id(), source, op)).or_insert(next)
-                }
-                (Some((_, op)), _) => {
-                    let own = &mut of_op[op.index()];
-                    if *own == u32::MAX {
-                        *own = next;
-                    }
-                    *own
-                }
-                (None, _) => next,
-            };
+                && *host_copies.entry(event.name).or_insert_with(|| {
+                    CopyDirection::of_name(work.name(event)) != CopyDirection::DeviceToDevice
+                });
             if call == next {
-                let thread = launch.and_then(|launch| launch.track().thread);
-                let launch_ns = launch.map(|launch| launch.ts().nanos());
-                let step = launch_ns.and_then(|ns| self.marks.at(ns, thread));
-                calls.push(Call {
-                    start_ns: event.start_ns,
-                    device: event.device.0,
-                    step: step.map(place),
-                    launch: own_launch,
-                    launch_ns,
-                    in_graph: is_graph,
-                    ..Call::default()
+                let step = launch
+                    .and_then(|launch| self.marks.at(launch.ts().nanos(), launch.track().thread));
+                let launched = if launch.is_some() { flag::LAUNCHED } else { 0 };
+                calls.push(Kept {
+                    kind: 0,
+                    first: place(at),
+                    kernels: 0,
+                    step: step.map_or(Kept::NONE, place),
+                    node,
+                    flags: launched | if is_graph { flag::IN_GRAPH } else { 0 },
+                    time_ns: 0,
                 });
                 found.push(Found {
                     op,
-                    others: node.map_or(0, |node| node.others),
-                    capture: node.map(|node| node.capture),
-                    thread,
-                    names: 0,
                     until_ns: event.start_ns,
-                    first: place(at),
-                    all_host_copies: true,
                 });
             }
             let (own, more) = (&mut calls[call as usize], &mut found[call as usize]);
@@ -319,25 +353,38 @@ impl<'t> Builder<'_, '_, 't> {
             let longer = event.end_ns.saturating_sub(from).max(0);
             own.time_ns = own.time_ns.saturating_add(longer);
             own.kernels = own.kernels.saturating_add(1);
-            own.own_kernels += u32::from(event.kind == WorkKind::Kernel);
+            if event.kind == WorkKind::Kernel {
+                own.flags |= match own.has(flag::KERNEL) {
+                    true => flag::KERNELS,
+                    false => flag::KERNEL,
+                };
+            }
             more.until_ns = more.until_ns.max(event.end_ns);
-            more.all_host_copies &= is_host_copy;
+            if !is_host_copy {
+                own.flags |= flag::NOT_HOST_COPY;
+            }
             if let Some(name) = event.name {
-                more.names = sets.with(more.names, name);
+                own.kind = sets.with(own.kind, name);
             }
             call_of.push(call);
         }
-        (calls, found, call_of)
+        Sought {
+            calls,
+            found,
+            call_of,
+            nodes: replayed.nodes,
+        }
     }
 
-    /// Returns the node of each piece of work of a replay, by place of the work; nothing without captures.
-    fn replayed(&mut self) -> Vec<Option<Node>> {
+    /// Returns the node of each piece of work of a replay; nothing without captures.
+    fn replayed(&mut self) -> Replayed {
+        let mut joined = Replayed::default();
         if self.captures.is_empty() {
-            return Vec::new();
+            return joined;
         }
         let work = self.work;
-        let mut joined = vec![None; work.events().len()];
-        let mut replays: Vec<(Slice<'t>, Vec<usize>)> = Vec::new();
+        joined.of_work = vec![(0, 0); work.events().len()];
+        let mut replays: Vec<(Slice<'t>, Vec<u32>)> = Vec::new();
         let mut places: FxHashMap<SliceId, usize> = FxHashMap::default();
         for (at, event) in work.events().iter().enumerate() {
             let Some(launch) = work.launch_of(event) else {
@@ -350,12 +397,14 @@ impl<'t> Builder<'_, '_, 't> {
                 replays.push((launch, Vec::new()));
                 replays.len() - 1
             });
-            replays[replay].1.push(at);
+            replays[replay].1.push(place(at));
         }
         replays.sort_by_key(|(launch, _)| launch.id());
         let mut unsure: FxHashMap<Unsure, Vec<u32>> = FxHashMap::default();
+        let mut nodes: FxHashMap<Node, u32> = FxHashMap::default();
+        let mut firsts: FxHashMap<(u32, SliceId), u32> = FxHashMap::default();
         for (launch, events) in replays {
-            let names = events.iter().map(|at| work.events()[*at].name);
+            let names = events.iter().map(|at| work.events()[*at as usize].name);
             let names: Vec<Option<StrId>> = names.collect();
             let step = self.marks.at(launch.ts().nanos(), launch.track().thread);
             let tokens = step.and_then(|at| {
@@ -377,15 +426,39 @@ impl<'t> Builder<'_, '_, 't> {
                     }
                 },
             };
-            for (n, (at, node)) in events.iter().zip(&found.launches).enumerate() {
-                joined[*at] = node.map(|launch| Node {
+            firsts.clear();
+            for (n, (at, launch)) in events.iter().zip(&found.launches).enumerate() {
+                let Some(launch) = launch else { continue };
+                let node = Node {
                     capture: place(found.capture),
-                    launch,
+                    launch: *launch,
                     others: others.get(n).copied().unwrap_or(0),
-                });
+                };
+                let next = place(joined.nodes.len() + 1);
+                let known = *nodes.entry(node).or_insert(next);
+                if known == next {
+                    joined.nodes.push(self.known(node));
+                }
+                let own = joined.node(known);
+                let op = own.and_then(|own| Some((own.source, own.op?)));
+                let first = op.map_or(*at, |op| *firsts.entry(op).or_insert(*at));
+                joined.of_work[*at as usize] = (known, first);
             }
         }
         joined
+    }
+
+    fn known(&mut self, node: Node) -> KnownNode {
+        let source = self.captures.get(node.capture as usize);
+        let source = source.map_or(0, |capture| capture.source);
+        let own = &mut self.sources[source];
+        let launch = own.index.trace().slice(node.launch);
+        let op = own.operator(launch, self.models);
+        KnownNode {
+            node,
+            source: place(source),
+            op: op.map(|op| op.id()),
+        }
     }
 
     /// For each of `count` pieces of work of a replay, the operators of the launch calls that it may come from, as a place in
@@ -407,11 +480,11 @@ impl<'t> Builder<'_, '_, 't> {
     }
 
     /// Writes into the cache by thread, and by capture.
-    fn cache_writes(&self, calls: &[Call], found: &[Found]) -> CacheWrites {
+    fn cache_writes(&self, sought: &Sought) -> CacheWrites {
         let mut writes = CacheWrites::default();
         let mut known: FxHashMap<SignatureKey, Option<Dtype>> = FxHashMap::default();
-        for (call, found) in calls.iter().zip(found) {
-            let Some((source, op)) = found.op else {
+        for (call, op) in sought.operators() {
+            let Some((source, op)) = op else {
                 continue;
             };
             let own = &self.sources[source as usize];
@@ -427,13 +500,15 @@ impl<'t> Builder<'_, '_, 't> {
             let Some(dtype) = dtype else {
                 continue;
             };
-            let launch = call
-                .launch
-                .map(|(_, launch)| own.index.trace().slice(launch));
+            let node = sought.node(call);
+            let launch = self.launch(call, node);
             let at = launch.map_or(0, |launch| launch.ts().nanos());
-            match found.capture {
-                Some(capture) => writes.by_capture.entry(capture).or_default(),
-                None => writes.by_thread.entry(found.thread).or_default(),
+            match node {
+                Some(node) => writes.by_capture.entry(node.node.capture).or_default(),
+                None => {
+                    let thread = launch.and_then(|launch| launch.track().thread);
+                    writes.by_thread.entry(thread).or_default()
+                }
             }
             .push((at, dtype));
         }
@@ -447,37 +522,56 @@ impl<'t> Builder<'_, '_, 't> {
         writes
     }
 
-    fn cache_of(&self, call: &Call, found: &Found, writes: &CacheWrites) -> Option<Dtype> {
-        let (source, launch) = call.launch?;
-        let index = self.sources[source as usize].index;
-        let at = index.trace().slice(launch).ts().nanos();
-        match found.capture {
-            Some(capture) => cache_type(writes.by_capture.get(&capture), at),
-            None => cache_type(writes.by_thread.get(&found.thread), at),
+    /// The launch call of a call: in the capture where its replay was joined to one.
+    fn launch(&self, call: &Kept, node: Option<&KnownNode>) -> Option<Slice<'t>> {
+        match node {
+            Some(node) => {
+                let index = self.sources[node.source as usize].index;
+                Some(index.trace().slice(node.node.launch))
+            }
+            None => {
+                let event = self.work.events().get(call.first as usize)?;
+                self.work.launch_of(event)
+            }
+        }
+    }
+
+    fn cache_of(
+        &self,
+        call: &Kept,
+        node: Option<&KnownNode>,
+        writes: &CacheWrites,
+    ) -> Option<Dtype> {
+        let launch = self.launch(call, node)?;
+        let at = launch.ts().nanos();
+        match node {
+            Some(node) => cache_type(writes.by_capture.get(&node.node.capture), at),
+            None => cache_type(writes.by_thread.get(&launch.track().thread), at),
         }
     }
 
     /// The recording and the operator of a call.
-    fn operator_of(&self, call: &Found) -> Option<(&Source<'_, 't>, Slice<'t>)> {
-        let (source, op) = call.op?;
+    fn operator_of(&self, op: Option<(u32, SliceId)>) -> Option<(&Source<'_, 't>, Slice<'t>)> {
+        let (source, op) = op?;
         let own = &self.sources[source as usize];
         Some((own, own.index.trace().slice(op)))
     }
 
-    /// Is the call attention over a cache?
-    fn is_attention(&self, call: &Found) -> bool {
-        self.operator_of(call)
+    /// Is the operator attention over a cache?
+    fn is_attention(&self, op: Option<(u32, SliceId)>) -> bool {
+        self.operator_of(op)
             .is_some_and(|(own, op)| own.info(op).query.is_some())
     }
 
     /// Ranks of tensor parallelism: as given, else by the heads of queries, which must not contradict the configuration.
-    fn ranks(&self, found: &[Found]) -> Result<Option<u128>, ConfigError> {
+    fn ranks(&self, sought: &Sought) -> Result<Option<u128>, ConfigError> {
         let Some(config) = self.options.config else {
             return Ok(self.options.tp);
         };
-        let attention = found.iter().find(|call| self.is_attention(call));
-        let heads = attention.and_then(|call| {
-            let (own, op) = self.operator_of(call)?;
+        let mut calls = sought.operators();
+        let attention = calls.find(|(_, op)| self.is_attention(*op));
+        let heads = attention.and_then(|(_, op)| {
+            let (own, op) = self.operator_of(op)?;
             let recorded = own.signature(op).recorded();
             let queries = recorded.tensor(own.info(op).query?)?;
             queries.dim(-2).ok().filter(|n| *n > 0)
@@ -502,7 +596,7 @@ impl<'t> Builder<'_, '_, 't> {
     /// Checks the configuration against the sizes that the calls of steps show.
     fn check_sizes(
         &self,
-        (calls, found): (&[Call], &[Found]),
+        sought: &Sought,
         kinds: &[Kind],
         tp: Option<u128>,
         world_size: Option<u32>,
@@ -511,10 +605,10 @@ impl<'t> Builder<'_, '_, 't> {
             return Ok(());
         };
         let mut shown = Shown::default();
-        for (call, found) in calls.iter().zip(found) {
-            let Some(step) = call.step else { continue };
-            if found.op.is_none() {
-                if call.in_graph {
+        for (call, op) in sought.operators() {
+            let Some(step) = call.step() else { continue };
+            if op.is_none() {
+                if call.has(flag::IN_GRAPH) {
                     shown.add_unknown(step);
                 }
                 continue;
@@ -528,18 +622,18 @@ impl<'t> Builder<'_, '_, 't> {
                     _ => true,
                 })
             });
-            shown.add(step, shape, self.is_attention(found));
+            shown.add(step, shape, self.is_attention(op));
         }
         config.check(&shown, tp.unwrap_or(1), world_size.map(u128::from))
     }
 
-    fn check_experts(&self, found: &[Found], experts: Option<&Experts>) -> Result<(), ConfigError> {
+    fn check_experts(&self, sought: &Sought, experts: Option<&Experts>) -> Result<(), ConfigError> {
         if self.options.config.is_none() {
             return Ok(());
         }
         let own = experts.map_or(0, |experts| experts.all);
-        for call in found {
-            let Some((source, op)) = self.operator_of(call) else {
+        for (_, op) in sought.operators() {
+            let Some((source, op)) = self.operator_of(op) else {
                 continue;
             };
             let Some(at) = source.info(op).router else {
@@ -560,14 +654,14 @@ impl<'t> Builder<'_, '_, 't> {
     }
 
     /// Left windows of attention calls whose layer is certain: those of a step are one a layer, in order.
-    fn windows(&self, calls: &[Call], found: &[Found]) -> FxHashMap<u32, u128> {
+    fn windows(&self, sought: &Sought) -> FxHashMap<u32, u128> {
         let mut windows = FxHashMap::default();
         let Some(config) = self.options.config else {
             return windows;
         };
         let mut by_step: Vec<Vec<u32>> = vec![Vec::new(); self.marks.all.len()];
-        for (at, (call, found)) in calls.iter().zip(found).enumerate() {
-            if let Some(step) = call.step.filter(|_| self.is_attention(found)) {
+        for (at, (call, op)) in sought.operators().enumerate() {
+            if let Some(step) = call.step().filter(|_| self.is_attention(op)) {
                 by_step[step as usize].push(place(at));
             }
         }

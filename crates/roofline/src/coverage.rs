@@ -1,5 +1,6 @@
 //! How much of the GPU time has numbers, and what is left out.
 
+use gpu_time::GpuWork;
 use rustc_hash::FxHashMap;
 
 use crate::calls::{Call, CallList};
@@ -20,11 +21,11 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub(crate) fn of(call: &Call) -> Self {
-        match (call.launch_ns, call.in_graph) {
-            (None, _) => Self::NoLaunch,
-            (Some(_), true) => Self::Graph,
-            (Some(_), false) => Self::NoOperator,
+    pub(crate) fn of(call: &Call<'_, '_>) -> Self {
+        match (call.is_launched(), call.in_graph()) {
+            (false, _) => Self::NoLaunch,
+            (true, true) => Self::Graph,
+            (true, false) => Self::NoOperator,
         }
     }
 
@@ -74,9 +75,9 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The coverage of the calls that `wants` takes.
-    pub fn new(list: &CallList, wants: impl Fn(&Call) -> bool) -> Self {
-        Self::of(list, &tallies(list, wants))
+    /// The coverage of the calls of `work` that `wants` takes.
+    pub fn new(list: &CallList, work: &GpuWork<'_>, wants: impl Fn(&Call<'_, '_>) -> bool) -> Self {
+        Self::of(list, &tallies(list, work, wants))
     }
 
     pub(crate) fn of(list: &CallList, tallies: &[Tally]) -> Self {

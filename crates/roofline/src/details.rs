@@ -118,7 +118,7 @@ impl Launch {
 pub fn kernel_details(
     work: &GpuWork<'_>,
     analysis: &Analysis,
-    wants: impl Fn(&Call) -> bool,
+    wants: impl Fn(&Call<'_, '_>) -> bool,
 ) -> Vec<KernelDetail> {
     let trace = work.trace();
     let launch = Launch {
@@ -135,32 +135,32 @@ pub fn kernel_details(
     let mut places: FxHashMap<_, usize> = FxHashMap::default();
     let mut rows: Vec<KernelDetail> = Vec::new();
     let list = &analysis.list;
-    for (event, call) in work.events().iter().zip(&list.call_of) {
-        let Some(call) = list.calls.get(*call as usize).filter(|call| wants(call)) else {
+    for (event, _, call) in list.activities(work) {
+        if !wants(&call) {
             continue;
-        };
+        }
         let slice = work.slice(event);
         let (grid, block) = (Launch::text(grid, slice), Launch::text(block, slice));
         let (registers, shared) = (registers.int(slice), shared.int(slice));
         let occupancy = occupancy.get(slice).and_then(ArgValue::as_f64);
-        let numbers = list.numbers(call).filter(|_| call.is_all(event.kind));
+        let numbers = list.numbers(&call).filter(|_| call.is_all(event.kind));
         let configuration = (grid, block, registers, shared, occupancy.map(f64::to_bits));
         let at = *places
             .entry((
                 event.name,
-                call.kind,
+                call.kind(),
                 configuration,
                 numbers.is_some(),
-                analysis.devices.row_of(call.device),
+                analysis.devices.row_of(call.device()),
             ))
             .or_insert_with(|| {
-                let kind = list.kind(call);
+                let kind = list.kind(&call);
                 rows.push(KernelDetail {
                     name: work.name(event).to_owned(),
                     op: kind.map_or(String::new(), |kind| kind.op.clone()),
                     dims: kind.map_or(String::new(), |kind| kind.dims.clone()),
                     dtype: list
-                        .numbers(call)
+                        .numbers(&call)
                         .and_then(|n| n.precision)
                         .map_or("", |p| p.name()),
                     grid: Launch::spaceless(grid),
@@ -170,7 +170,7 @@ pub fn kernel_details(
                     occupancy_pct: occupancy,
                     basis: numbers.map(|n| n.basis),
                     limit_ns: Some(0.0),
-                    device: analysis.devices.row_of(call.device),
+                    device: analysis.devices.row_of(call.device()),
                     assumed: numbers.map_or(String::new(), |n| n.note.clone()),
                     ..KernelDetail::default()
                 });
@@ -186,7 +186,7 @@ pub fn kernel_details(
             row.flops = Some(row.flops.unwrap_or(0).saturating_add(flops));
         }
         row.bytes = row.bytes.saturating_add(numbers.sure_bytes());
-        let device = analysis.devices.get(call.device);
+        let device = analysis.devices.get(call.device());
         let limit = device.and_then(|device| device.peaks.limit(numbers));
         row.limit_ns = row.limit_ns.zip(limit).map(|(all, one)| all + one.ns);
         if let (Some(limit), Some(device)) = (limit, device)

@@ -10,7 +10,7 @@
 //! * [`Lengths`]: requests and tokens of a step, from the annotation of the engine; [`steps()`]: what a step needs and the
 //!   [`Rung`]s from there to the measured time;
 //! * [`config::Config`]: sizes of a model, and what a step needs that was not recorded;
-//! * [`analyse`]: all of it as one [`Analysis`]; [`tables`], [`document`]: the results as tables and as JSON;
+//! * [`analyse`]: all of it as one [`Analysis`]; [`tables`], [`document`], [`text`]: the results as tables, as JSON, and in words;
 //! * [`ops()`], [`copies()`]: operators of the host, copies by direction; [`kernel_details`]: kernels with shapes, rates and
 //!   launch configurations;
 //! * [`Knowledge`]: operators and devices, with a user's own rows.
@@ -18,7 +18,7 @@
 //! Bytes are compulsory traffic: what is read once and written once. Numbers are integers of 128 bits; percentages are sums of
 //! limits over sums of times. Time without numbers stays, with its reason.
 //!
-//! What this crate does not do: no files, no rendering; it measures nothing that the recording does not hold.
+//! What this crate does not do: no files, no formats; it measures nothing that the recording does not hold.
 //!
 //! ```
 //! use roofline::{Context, Devices, Models, Peaks, Recorded};
@@ -57,6 +57,7 @@ mod source;
 mod step_name;
 mod steps;
 pub mod tables;
+pub mod text;
 mod views;
 
 pub use analysis::{Analysis, DeviceSums, Error, Gain, Options, StepForward, analyse};

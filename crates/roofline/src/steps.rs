@@ -1,10 +1,12 @@
 //! Steps: what all calls of each need, and where the time beyond that is.
 
-use gpu_time::GpuWork;
+use gpu_time::{GpuEvent, GpuWork};
+use rustc_hash::FxHashMap;
 
 use crate::calls::{Call, CallList};
 use crate::dtype::Precision;
 use crate::limit::{Peaks, RecordedDevices, real};
+use crate::marks::Mark;
 use crate::numbers::{Basis, Numbers, UnitKind};
 use crate::step_name::{Lengths, Phase};
 
@@ -55,15 +57,15 @@ impl Needs {
         self.flops.iter().fold(0, |all, n| all.saturating_add(*n))
     }
 
-    fn add(&mut self, call: &Call, numbers: Option<&Numbers>, peaks: Option<&Peaks>) {
-        self.kernels += u64::from(call.kernels);
+    fn add(&mut self, call: &Call<'_, '_>, numbers: Option<&Numbers>, limits: Option<CallLimits>) {
+        self.kernels += u64::from(call.kernels());
         let Some(numbers) = numbers else {
-            self.unknown_time_ns = self.unknown_time_ns.saturating_add(call.time_ns);
+            self.unknown_time_ns = self.unknown_time_ns.saturating_add(call.time_ns());
             return;
         };
-        self.known_time_ns = self.known_time_ns.saturating_add(call.time_ns);
+        self.known_time_ns = self.known_time_ns.saturating_add(call.time_ns());
         if numbers.basis == Basis::Bound {
-            self.bounded_time_ns = self.bounded_time_ns.saturating_add(call.time_ns);
+            self.bounded_time_ns = self.bounded_time_ns.saturating_add(call.time_ns());
         }
         if numbers.unit == UnitKind::Matrix
             && let Some(precision) = numbers.precision
@@ -89,13 +91,13 @@ impl Needs {
         if !numbers.to_host {
             self.link_bytes = self.link_bytes.saturating_add(numbers.link_bytes);
         }
-        let limits = peaks.and_then(|peaks| {
-            let by_row = peaks.limit_with(numbers, numbers.bytes)?.ns;
-            Some((by_row, peaks.limit(numbers)?.ns, peaks.launch_ns()))
-        });
         match limits {
-            Some((by_row, sure, launch)) => {
-                let floor = f64::from(call.kernels) * launch;
+            Some(CallLimits {
+                by_row,
+                sure,
+                launch,
+            }) => {
+                let floor = f64::from(call.kernels()) * launch;
                 self.limits_ns += by_row;
                 self.floors_ns += by_row.max(floor);
                 self.sure_limits_ns += sure;
@@ -209,6 +211,27 @@ impl StepRow {
     }
 }
 
+/// Limits of a call on a device.
+#[derive(Clone, Copy)]
+struct CallLimits {
+    /// By the bytes of its row.
+    by_row: f64,
+    /// By the bytes that are certain.
+    sure: f64,
+    /// Least time of a kernel.
+    launch: f64,
+}
+
+impl CallLimits {
+    fn new(numbers: &Numbers, peaks: &Peaks) -> Option<Self> {
+        Some(Self {
+            by_row: peaks.limit_with(numbers, numbers.bytes)?.ns,
+            sure: peaks.limit(numbers)?.ns,
+            launch: peaks.launch_ns(),
+        })
+    }
+}
+
 /// Measure of a union of intervals that come in order of begin.
 #[derive(Clone, Copy, Default)]
 struct Running {
@@ -224,29 +247,69 @@ impl Running {
     }
 }
 
-/// Returns the steps that have GPU activity, in ascending time, with the calls that `wants` takes.
+/// Returns the steps that have GPU activity, in ascending time, with the calls that `wants` takes: on each device by itself, as devices
+/// work at the same time and each has limits of its own.
 pub fn steps(
     list: &CallList,
     work: &GpuWork<'_>,
     devices: &RecordedDevices,
-    wants: impl Fn(&Call) -> bool,
+    wants: impl Fn(&Call<'_, '_>) -> bool,
 ) -> Vec<StepRow> {
-    let mut rows: Vec<Option<StepRow>> = vec![None; list.steps.len()];
-    let mut busy: Vec<Running> = vec![Running::default(); list.steps.len()];
-    for (event, call) in work.events().iter().zip(&list.call_of) {
-        let Some(call) = list.calls.get(*call as usize).filter(|call| wants(call)) else {
+    let mut rows: Vec<(u32, StepRow, Running)> = Vec::new();
+    // Mostly a step has one device, and is at the place of the step before or the next one.
+    let mut places: FxHashMap<(u32, i64), usize> = FxHashMap::default();
+    for (event, _, call) in list.activities(work) {
+        let Some(step) = call.step().filter(|_| wants(&call)) else {
             continue;
         };
-        let Some(step) = call.step.map(|step| step as usize) else {
+        let device = call.device();
+        let at = *places.entry((step, device)).or_insert_with(|| {
+            let mark = &list.steps[step as usize];
+            rows.push((step, StepRow::new(mark, event, device), Running::default()));
+            rows.len() - 1
+        });
+        let (_, row, busy) = &mut rows[at];
+        busy.cover(event.start_ns, event.end_ns);
+        row.device_ns.1 = row.device_ns.1.max(event.end_ns);
+    }
+    let mut limits: FxHashMap<(u32, i64), Option<CallLimits>> = FxHashMap::default();
+    for call in list.calls(work) {
+        let Some(step) = call.step().filter(|_| wants(&call)) else {
             continue;
         };
-        busy[step].cover(event.start_ns, event.end_ns);
-        let mark = &list.steps[step];
-        let row = rows[step].get_or_insert_with(|| StepRow {
+        let device = call.device();
+        let Some(at) = places.get(&(step, device)) else {
+            continue;
+        };
+        let row = &mut rows[*at].1;
+        let numbers = list.numbers(&call);
+        let limits = *limits.entry((call.kind(), device)).or_insert_with(|| {
+            let peaks = &devices.get(device)?.peaks;
+            CallLimits::new(numbers?, peaks)
+        });
+        row.needs.add(&call, numbers, limits);
+        if let Some(numbers) = numbers.filter(|n| n.weight_bytes > 0) {
+            row.rows = row.rows.max(numbers.rows);
+        }
+    }
+    rows.sort_by_key(|(step, row, _)| (*step, row.device));
+    let rows = rows.into_iter().filter_map(|(_, mut row, busy)| {
+        row.busy_ns = busy.ns;
+        let peaks = &devices.get(row.device)?.peaks;
+        row.climb(peaks);
+        Some(row)
+    });
+    rows.collect()
+}
+
+impl StepRow {
+    /// A step without needs, with its first work on a device.
+    fn new(mark: &Mark, first: &GpuEvent, device: i64) -> Self {
+        Self {
             name: mark.name.clone(),
             lengths: mark.lengths,
             host_ns: (mark.begin_ns, mark.end_ns),
-            device_ns: (event.start_ns, event.end_ns),
+            device_ns: (first.start_ns, first.end_ns),
             needs: Needs {
                 weight_bytes_high: Some(0),
                 ..Needs::default()
@@ -259,30 +322,10 @@ pub fn steps(
             floor_limit_ns: None,
             sure_ns: None,
             rows: None,
-            device: call.device,
+            device,
             balance_tokens: None,
-        });
-        row.device_ns.1 = row.device_ns.1.max(event.end_ns);
-    }
-    for call in list.calls.iter().filter(|call| wants(call)) {
-        let Some(row) = call.step.and_then(|step| rows[step as usize].as_mut()) else {
-            continue;
-        };
-        let peaks = devices.get(call.device).map(|device| &device.peaks);
-        let numbers = list.numbers(call);
-        row.needs.add(call, numbers, peaks);
-        if let Some(numbers) = numbers.filter(|n| n.weight_bytes > 0) {
-            row.rows = row.rows.max(numbers.rows);
         }
     }
-    let rows = rows.into_iter().zip(busy).filter_map(|(row, busy)| {
-        let mut row = row?;
-        row.busy_ns = busy.ns;
-        let peaks = &devices.get(row.device)?.peaks;
-        row.climb(peaks);
-        Some(row)
-    });
-    rows.collect()
 }
 
 impl StepRow {

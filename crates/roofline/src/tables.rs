@@ -86,6 +86,13 @@ fn device_column(analyses: &[(&str, &Analysis)]) -> Option<Column> {
     differ.then(|| Column::int("device"))
 }
 
+/// Returns `true` if the steps of a recording are on several devices.
+pub(crate) fn on_several(analysis: &Analysis) -> bool {
+    let mut devices = analysis.steps.iter().map(|step| step.device);
+    let first = devices.next();
+    devices.any(|device| Some(device) != first)
+}
+
 /// Rows by call of each recording, at most `top`: what is asked for by `--by call`.
 ///
 /// # Errors
@@ -350,9 +357,9 @@ pub fn steps(analyses: &[(&str, &Analysis)]) -> Result<Table> {
         Column::int("begin_ns"),
         Column::int("end_ns"),
     ]);
-    let device = device_column(analyses);
-    let has_device = device.is_some();
-    columns.extend(device);
+    let several = analyses.iter().any(|(_, analysis)| on_several(analysis));
+    let has_device = several || device_column(analyses).is_some();
+    columns.extend(has_device.then(|| Column::int("device")));
     columns.extend(trace_column(analyses.len() > 1));
     let mut table = Table::new("steps", columns)?;
     for (at, (trace, step)) in lines().enumerate() {

@@ -248,7 +248,11 @@ pub(crate) struct Tally {
 }
 
 /// Counts the calls that `wants` takes by kind, device and cause.
-pub(crate) fn tallies(list: &CallList, wants: impl Fn(&Call) -> bool) -> Vec<Tally> {
+pub(crate) fn tallies(
+    list: &CallList,
+    work: &GpuWork<'_>,
+    wants: impl Fn(&Call<'_, '_>) -> bool,
+) -> Vec<Tally> {
     let is_alone: Vec<bool> = list
         .kinds
         .iter()
@@ -258,35 +262,34 @@ pub(crate) fn tallies(list: &CallList, wants: impl Fn(&Call) -> bool) -> Vec<Tal
     let mut places: FxHashMap<(u32, i64, Option<Cause>), usize> = FxHashMap::default();
     // Calls of a kind are mostly alike in the rest.
     let mut latest: Vec<Option<usize>> = vec![None; list.kinds.len()];
-    for call in list.calls.iter().filter(|call| wants(call)) {
-        let Some(latest) = latest.get_mut(call.kind as usize) else {
+    for call in list.calls(work).filter(|call| wants(call)) {
+        let (kind, device) = (call.kind(), call.device());
+        let Some(latest) = latest.get_mut(kind as usize) else {
             continue;
         };
-        let cause = is_alone[call.kind as usize].then(|| Cause::of(call));
+        let cause = is_alone[kind as usize].then(|| Cause::of(&call));
         let is_same = |at: &usize| {
             let own: &Tally = &all[*at];
-            (own.device, own.cause) == (call.device, cause)
+            (own.device, own.cause) == (device, cause)
         };
         let at = latest.filter(is_same).unwrap_or_else(|| {
-            *places
-                .entry((call.kind, call.device, cause))
-                .or_insert_with(|| {
-                    all.push(Tally {
-                        kind: call.kind,
-                        device: call.device,
-                        cause,
-                        calls: 0,
-                        kernels: 0,
-                        time_ns: 0,
-                    });
-                    all.len() - 1
-                })
+            *places.entry((kind, device, cause)).or_insert_with(|| {
+                all.push(Tally {
+                    kind,
+                    device,
+                    cause,
+                    calls: 0,
+                    kernels: 0,
+                    time_ns: 0,
+                });
+                all.len() - 1
+            })
         });
         *latest = Some(at);
         let own = &mut all[at];
         own.calls += 1;
-        own.kernels += u64::from(call.kernels);
-        own.time_ns = own.time_ns.saturating_add(call.time_ns);
+        own.kernels += u64::from(call.kernels());
+        own.time_ns = own.time_ns.saturating_add(call.time_ns());
     }
     all
 }
@@ -351,8 +354,8 @@ impl<'t> Origin<'_, 't> {
         }
     }
 
-    fn module(&self, call: &Call) -> Option<String> {
-        let (source, launch) = call.launch?;
+    fn module(&self, call: &Call<'_, '_>) -> Option<String> {
+        let (source, launch) = call.launch()?;
         let work = match source.checked_sub(1) {
             None => self.work,
             Some(at) => self.captures.get(at as usize)?,
@@ -360,8 +363,8 @@ impl<'t> Origin<'_, 't> {
         module_of(work, work.trace().slice(launch), false)
     }
 
-    fn layer(&self, call: &Call) -> Option<String> {
-        let (source, launch) = call.launch?;
+    fn layer(&self, call: &Call<'_, '_>) -> Option<String> {
+        let (source, launch) = call.launch()?;
         let index = self.index(source)?;
         let launch = index.trace().slice(launch);
         let found = launch.ancestors().find(|slice| {
@@ -382,78 +385,83 @@ pub fn rows(
     origin: &Origin<'_, '_>,
     devices: &RecordedDevices,
     (by, sort): (By, Sort),
-    wants: impl Fn(&Call) -> bool,
+    wants: impl Fn(&Call<'_, '_>) -> bool,
 ) -> Rows {
-    let mut builder = RowsBuilder {
-        known: FxHashMap::default(),
-        kinds: FxHashMap::default(),
-        names: Vec::new(),
-        rows: Vec::new(),
-        limits: FxHashMap::default(),
-    };
     match by {
         By::Call | By::Op => {
-            for own in tallies(list, &wants) {
-                let Some(kind) = list.kinds.get(own.kind as usize) else {
-                    continue;
-                };
-                let device = devices.row_of(own.device);
-                let at = match by {
-                    By::Op => builder.named(&kind.op, device),
-                    _ => builder.kind(own.kind, device),
-                };
-                let numbers = kind.answer.as_ref().ok();
-                let limits = builder.limits_of((own.kind, own.device), numbers, devices);
-                let more = Added {
-                    calls: own.calls,
-                    kernels: own.kernels,
-                    time_ns: own.time_ns,
-                };
-                builder.rows[at].add(more, numbers, &limits);
-            }
+            let tallies = tallies(list, origin.work, wants);
+            rows_of(list, &tallies, devices, (by, sort))
         }
-        By::Kernel => by_kernel(&mut builder, list, origin.work, devices, &wants),
+        By::Kernel => {
+            let mut builder = RowsBuilder::default();
+            by_kernel(&mut builder, list, origin.work, devices, &wants);
+            builder.rows(list, (by, sort))
+        }
         By::Class | By::Module | By::Layer | By::Phase => {
+            let mut builder = RowsBuilder::default();
             let classes = match by {
                 By::Class => classes(list, origin.work),
                 _ => Vec::new(),
             };
-            for (at, call) in list.calls.iter().enumerate().filter(|(_, c)| wants(c)) {
-                let device = devices.row_of(call.device);
-                let at = match by {
-                    By::Class => {
-                        builder.named(classes.get(at).map_or("", |class| class.name()), device)
-                    }
-                    By::Module => {
-                        builder.named(origin.module(call).as_deref().unwrap_or(NO_MODULE), device)
-                    }
-                    By::Layer => {
-                        builder.named(origin.layer(call).as_deref().unwrap_or(NO_LAYER), device)
-                    }
-                    _ => {
-                        let step = call.step.and_then(|step| list.steps.get(step as usize));
-                        let phase = step.and_then(|mark| mark.lengths.phase());
-                        builder.named(phase.map_or(NO_STEP, |phase| phase.name()), device)
-                    }
-                };
-                let numbers = list.numbers(call);
-                let limits = builder.limits_of((call.kind, call.device), numbers, devices);
+            let calls = list.calls(origin.work).enumerate();
+            for (at, call) in calls.filter(|(_, call)| wants(call)) {
+                let device = devices.row_of(call.device());
+                let at =
+                    match by {
+                        By::Class => {
+                            builder.named(classes.get(at).map_or("", |class| class.name()), device)
+                        }
+                        By::Module => builder
+                            .named(origin.module(&call).as_deref().unwrap_or(NO_MODULE), device),
+                        By::Layer => builder
+                            .named(origin.layer(&call).as_deref().unwrap_or(NO_LAYER), device),
+                        _ => {
+                            let step = call.step().and_then(|step| list.steps.get(step as usize));
+                            let phase = step.and_then(|mark| mark.lengths.phase());
+                            builder.named(phase.map_or(NO_STEP, |phase| phase.name()), device)
+                        }
+                    };
+                let numbers = list.numbers(&call);
+                let limits = builder.limits_of((call.kind(), call.device()), numbers, devices);
                 let more = Added {
                     calls: 1,
-                    kernels: u64::from(call.kernels),
-                    time_ns: call.time_ns,
+                    kernels: u64::from(call.kernels()),
+                    time_ns: call.time_ns(),
                 };
                 builder.rows[at].add(more, numbers, &limits);
             }
+            builder.rows(list, (by, sort))
         }
     }
-    let mut rows = Rows {
-        by,
-        rows: builder.rows,
-        names: builder.names,
-    };
-    rows.sort(list, sort);
-    rows
+}
+
+/// Rows by call or by operator of calls that are counted already.
+pub(crate) fn rows_of(
+    list: &CallList,
+    tallies: &[Tally],
+    devices: &RecordedDevices,
+    (by, sort): (By, Sort),
+) -> Rows {
+    let mut builder = RowsBuilder::default();
+    for own in tallies {
+        let Some(kind) = list.kinds.get(own.kind as usize) else {
+            continue;
+        };
+        let device = devices.row_of(own.device);
+        let at = match by {
+            By::Op => builder.named(&kind.op, device),
+            _ => builder.kind(own.kind, device),
+        };
+        let numbers = kind.answer.as_ref().ok();
+        let limits = builder.limits_of((own.kind, own.device), numbers, devices);
+        let more = Added {
+            calls: own.calls,
+            kernels: own.kernels,
+            time_ns: own.time_ns,
+        };
+        builder.rows[at].add(more, numbers, &limits);
+    }
+    builder.rows(list, (by, sort))
 }
 
 /// Rows of kernel names with the calls that they serve. Numbers are those of calls of which a kernel is all.
@@ -462,19 +470,18 @@ fn by_kernel(
     list: &CallList,
     work: &GpuWork<'_>,
     devices: &RecordedDevices,
-    wants: impl Fn(&Call) -> bool,
+    wants: impl Fn(&Call<'_, '_>) -> bool,
 ) {
     // Several kernels of one name in a call serve one call.
     let mut served: FxHashSet<(usize, u32)> = FxHashSet::default();
-    for (event, at_call) in work.events().iter().zip(&list.call_of) {
-        let call = list.calls.get(*at_call as usize);
-        let Some(call) = call.filter(|call| wants(call)) else {
+    for (event, at_call, call) in list.activities(work) {
+        if !wants(&call) {
             continue;
-        };
-        let numbers = list.numbers(call).filter(|_| call.is_all(event.kind));
-        let at = builder.named(work.name(event), devices.row_of(call.device));
-        let is_first = call.kernels == 1 || served.insert((at, *at_call));
-        let limits = builder.limits_of((call.kind, call.device), numbers, devices);
+        }
+        let numbers = list.numbers(&call).filter(|_| call.is_all(event.kind));
+        let at = builder.named(work.name(event), devices.row_of(call.device()));
+        let is_first = call.kernels() == 1 || served.insert((at, at_call));
+        let limits = builder.limits_of((call.kind(), call.device()), numbers, devices);
         let more = Added {
             calls: u64::from(is_first),
             kernels: 1,
@@ -484,6 +491,7 @@ fn by_kernel(
     }
 }
 
+#[derive(Default)]
 struct RowsBuilder {
     known: FxHashMap<Option<i64>, FxHashMap<String, usize>>,
     kinds: FxHashMap<(u32, Option<i64>), usize>,
@@ -493,6 +501,16 @@ struct RowsBuilder {
 }
 
 impl RowsBuilder {
+    fn rows(self, list: &CallList, (by, sort): (By, Sort)) -> Rows {
+        let mut rows = Rows {
+            by,
+            rows: self.rows,
+            names: self.names,
+        };
+        rows.sort(list, sort);
+        rows
+    }
+
     fn named(&mut self, name: &str, device: Option<i64>) -> usize {
         let known = self.known.entry(device).or_default();
         if let Some(at) = known.get(name) {
@@ -535,14 +553,14 @@ impl RowsBuilder {
 
 /// Returns the kernel class of each call, that with most time where its kernels differ.
 fn classes(list: &CallList, work: &GpuWork<'_>) -> Vec<KernelClass> {
-    let mut times: Vec<Vec<(KernelClass, i64)>> = vec![Vec::new(); list.calls.len()];
-    for (event, call) in work.events().iter().zip(&list.call_of) {
+    let mut times: Vec<Vec<(KernelClass, i64)>> = vec![Vec::new(); list.len()];
+    for (event, call, _) in list.activities(work) {
         let class = match event.kind {
             WorkKind::Kernel => work.index().class(work.slice(event)),
             WorkKind::Memcpy | WorkKind::Memset => KernelClass::Copy,
             WorkKind::Graph => KernelClass::Other,
         };
-        let own = &mut times[*call as usize];
+        let own = &mut times[call as usize];
         match own.iter_mut().find(|(known, _)| *known == class) {
             Some((_, ns)) => *ns = ns.saturating_add(event.dur_ns()),
             None => own.push((class, event.dur_ns())),

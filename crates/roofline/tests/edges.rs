@@ -6,8 +6,8 @@ use byte_source::Source;
 use gpu_time::GpuWork;
 use perfetto_reader::ReadOptions;
 use roofline::{
-    Analysis, Basis, By, Call, CallOptions, Cause, Knowledge, NO_OPERATOR, OpSort, Options,
-    analyse, kernel_details, ops,
+    Analysis, Basis, By, CallOptions, Cause, Knowledge, NO_OPERATOR, OpSort, Options, analyse,
+    kernel_details, ops,
 };
 use trace_model::Trace;
 
@@ -61,9 +61,9 @@ fn analysed_by(by: By, trace: &Trace, captures: &[&Trace]) -> Analysis {
     // Every piece of work is in one call, and every call in one row.
     let kernels: u64 = found.calls.rows.iter().map(|row| row.kernels).sum();
     assert_eq!(kernels, work.events().len() as u64);
-    let time = |calls: &[Call]| calls.iter().map(|call| call.time_ns).sum::<i64>();
+    let time: i64 = found.list.calls(&work).map(|call| call.time_ns()).sum();
     let rows: i64 = found.calls.rows.iter().map(|row| row.time_ns).sum();
-    assert_eq!(rows, time(&found.list.calls));
+    assert_eq!(rows, time);
     assert_eq!(rows, found.coverage.time_ns());
     found
 }
@@ -101,11 +101,13 @@ fn one_operator_with_work_on_two_devices_is_one_call() {
         kernel("k", 50, 1, 0),
         kernel("k", 55, 2, 1),
     ];
-    let found = analysed(&read(&events), &[]);
-    assert_eq!(found.list.calls.len(), 1);
-    let call = found.list.calls[0];
+    let trace = read(&events);
+    let found = analysed(&trace, &[]);
+    assert_eq!(found.list.len(), 1);
+    let work = GpuWork::new(&trace);
+    let call = found.list.calls(&work).next().unwrap();
     // The union of 50..60 and 55..65.
-    assert_eq!((call.kernels, call.time_ns), (2, 15_000));
+    assert_eq!((call.kernels(), call.time_ns()), (2, 15_000));
 }
 
 #[test]
@@ -119,12 +121,12 @@ fn repeated_ids_and_missing_launches_keep_their_time() {
         kernel("lonely", 70, 99, 5),
         kernel("without", 90, 0, 0),
     ];
-    let found = analysed(&read(&events), &[]);
+    let trace = read(&events);
+    let (found, work) = (analysed(&trace, &[]), GpuWork::new(&trace));
     let ops: Vec<&str> = found
         .list
-        .calls
-        .iter()
-        .map(|call| found.list.kind(call).unwrap().op.as_str())
+        .calls(&work)
+        .map(|call| found.list.kind(&call).unwrap().op.as_str())
         .collect();
     assert_eq!(ops, ["aten::add", "(none)", "(none)"]);
     // No device has properties: limits are empty, not assumed.
@@ -147,12 +149,12 @@ fn annotations_that_nest_give_the_lengths_with_sums() {
         kernel("k", 500, 1, 0),
         kernel("k", 600, 2, 0),
     ];
-    let found = analysed(&read(&events), &[]);
+    let trace = read(&events);
+    let (found, work) = (analysed(&trace, &[]), GpuWork::new(&trace));
     let bases: Vec<Basis> = found
         .list
-        .calls
-        .iter()
-        .map(|call| found.list.numbers(call).unwrap().basis)
+        .calls(&work)
+        .map(|call| found.list.numbers(&call).unwrap().basis)
         .collect();
     // What comes before the first annotation has no lengths.
     assert_eq!(bases, [Basis::Bound, Basis::Annotation]);
@@ -176,12 +178,12 @@ fn collectives_without_a_group_have_no_numbers() {
         launch(22, 2),
         kernel("nccl", 90, 2, 0),
     ];
-    let found = analysed(&read(&events), &[]);
+    let trace = read(&events);
+    let (found, work) = (analysed(&trace, &[]), GpuWork::new(&trace));
     let links: Vec<Option<u128>> = found
         .list
-        .calls
-        .iter()
-        .map(|call| found.list.numbers(call).map(|n| n.link_bytes))
+        .calls(&work)
+        .map(|call| found.list.numbers(&call).map(|n| n.link_bytes))
         .collect();
     assert_eq!(links, [None, Some(2 * 3 * 32 / 4)]);
 }
@@ -288,7 +290,7 @@ fn captures(sizes: &[(&str, i64)]) -> Trace {
 fn joined(annotation: &str, sizes: &[(&str, i64)]) -> (Option<u128>, Basis, Analysis) {
     let (trace, captured) = (replay(annotation), captures(sizes));
     let found = analysed(&trace, &[&captured]);
-    let numbers = found.list.numbers(&found.list.calls[0]);
+    let numbers = found.list.kinds[0].answer.as_ref().ok();
     let flops = numbers.and_then(|n| n.flops);
     let basis = numbers.map_or(Basis::Unknown, |n| n.basis);
     (flops.map(|n| n / (2 * 8 * 4)), basis, found)
@@ -331,7 +333,7 @@ fn numbers_are_exact_only_if_all_captures_that_may_have_been_replayed_have_them(
     ] {
         let (_, basis, analysis) = joined(annotation, &sizes);
         assert_eq!(basis, Basis::Estimate, "{annotation} {sizes:?}");
-        let numbers = analysis.list.numbers(&analysis.list.calls[0]).unwrap();
+        let numbers = analysis.list.kinds[0].answer.as_ref().unwrap();
         assert_eq!(
             (numbers.bytes_low, numbers.bytes_high),
             (bytes(8), Some(bytes(32)))
@@ -441,9 +443,10 @@ fn operators_nest_by_their_times_whatever_overlaps_with_them() {
             "{between}"
         );
         let found = analysed(&trace, &[]);
-        let calls = found.list.calls.iter();
+        let work = GpuWork::new(&trace);
+        let calls = found.list.calls(&work);
         let calls: Vec<&str> = calls
-            .map(|call| found.list.kind(call).unwrap().op.as_str())
+            .map(|call| found.list.kind(&call).unwrap().op.as_str())
             .collect();
         assert_eq!(calls, ["aten::add", "aten::mul"], "{between}");
     }
@@ -545,4 +548,59 @@ fn nothing_at_all_is_no_error() {
     let found = analysed(&read(&[]), &[]);
     assert!(found.calls.rows.is_empty() && found.steps.is_empty());
     assert_eq!(found.coverage.known_pct(), None);
+}
+
+/// A step that works on two devices at once is two rows, each with the needs, the time and the limit of its device.
+#[test]
+fn a_step_on_two_devices_has_a_row_for_each() {
+    let product =
+        r#""Input Dims":[[64,4096],[4096,4096]],"Input type":["c10::BFloat16","c10::BFloat16"]"#;
+    let name = "execute_context_0(0)_generation_64(64)";
+    let mut events = vec![slice("user_annotation", name, 1, 0, 100, "")];
+    for (at, device) in [(0, 0), (20, 1), (40, 1)] {
+        let id = at + 1;
+        events.push(op("aten::mm", at + 1, product));
+        events.push(launch(at + 2, id));
+        events.push(kernel("gemm", 200 + at, id, device));
+    }
+    for second in ["NVIDIA H200", "NVIDIA A100-SXM4-80GB"] {
+        let text = format!(
+            r#"{{"deviceProperties":[{{"id":0,"name":"NVIDIA H200"}},{{"id":1,"name":"{second}"}}],"traceEvents":[{}]}}"#,
+            events.join(",")
+        );
+        let source = Source::from_bytes("t.json", text.into_bytes()).unwrap();
+        let trace = perfetto_reader::read(source, &ReadOptions::default()).unwrap();
+        let found = analysed(&trace, &[]);
+        let flops = 2 * 64 * 4096 * 4096;
+        let rows: Vec<_> = found
+            .steps
+            .iter()
+            .map(|step| {
+                (
+                    step.device,
+                    step.needs.kernels,
+                    step.busy_ns,
+                    step.needs.matrix_flops(),
+                )
+            })
+            .collect();
+        assert_eq!(rows, [(0, 1, 10_000, flops), (1, 2, 20_000, 2 * flops)]);
+        // 33.55 MB of weights at 4.8 TB/s take 6.99 us of 10.
+        let (share, _) = found.steps[0].share_of_limit().unwrap();
+        assert!((69.9..70.0).contains(&share), "{share}");
+        let table = roofline::tables::steps(&[("", &found)]).unwrap();
+        assert!(
+            table
+                .columns()
+                .iter()
+                .any(|column| column.name() == "device")
+        );
+        let answer = roofline::text::answer(&found);
+        let wanted = match second {
+            // The busier of two equal devices.
+            "NVIDIA H200" => "the decode step (on device ",
+            _ => "device 1 (NVIDIA A100",
+        };
+        assert!(answer.contains(wanted), "{second}: {answer}");
+    }
 }

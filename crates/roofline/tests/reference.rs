@@ -191,7 +191,7 @@ fn compare(name: &str, case: &Case<'_>, device: Option<&str>) -> String {
     devices.peaks = own.collect();
     let properties = case.trace.meta().entry("deviceProperties").unwrap_or("");
     let properties = DeviceProperties::parse(properties);
-    let mut ids: Vec<i64> = list.calls.iter().map(|call| call.device).collect();
+    let mut ids: Vec<i64> = list.calls(&work).map(|call| call.device()).collect();
     ids.sort_unstable();
     ids.dedup();
     let devices = RecordedDevices::new(Devices::builtin(), &properties, &ids, &devices).unwrap();

@@ -5,6 +5,7 @@
 //! * [`log_step()`]: lines of an engine's log that state its throughput;
 //! * [`metrics()`]: metrics of an engine in the text format of Prometheus;
 //! * [`serving()`]: the log of an engine's configuration, with its batches and requests;
+//! * [`bench()`]: results of `vllm bench serve` and `sglang.bench_serving`, [`prometheus()`]: metrics, both as [`Samples`];
 //! * [`events()`]: `micro_event.csv` and `macro_counter.csv`, a recording as two tables.
 //!
 //! Rows that cannot be read are counted and skipped. The crate opens no files (the caller passes
@@ -19,17 +20,23 @@
 //! # Ok::<(), serving_logs::Error>(())
 //! ```
 
+mod bench;
 mod csv;
 mod engine_log;
 mod events;
 mod metrics;
+mod prometheus;
+mod samples;
 mod serving;
 mod steps;
 mod topology;
 
+pub use bench::{BenchError, bench, is_bench};
 pub use engine_log::{is_engine_log, log_step};
 pub use events::{Recording, events};
 pub use metrics::{Metrics, metrics};
+pub use prometheus::{is_prometheus, prometheus};
+pub use samples::{Sample, Samples};
 pub use serving::{Serving, serving};
 pub use steps::{StepRow, steps};
 pub use topology::{Component, Topology, topology};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::engines::{Engine, Load};
 use super::program::{Op, Work};
-use crate::dataset::json::Json;
+use serving_synth::json::Json;
 use serving_synth::rng::Rng;
 
 /// How steps vary beyond the scatter of each piece of work.

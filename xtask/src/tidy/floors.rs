@@ -92,6 +92,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("charts", &["report"]),
     ("pages", &["findings", "charts", "report"]),
     ("trace-tables", &["trace-model", "report"]),
+    ("trace-convert", &["trace-model"]),
     (
         "rocpd-convert",
         &[

@@ -26,6 +26,8 @@ mod inputs;
 #[cfg(test)]
 mod nsys;
 #[cfg(test)]
+mod rewrite;
+#[cfg(test)]
 mod roofline;
 #[cfg(test)]
 mod signal;

@@ -434,3 +434,30 @@ fn impossible_times_are_counted_and_end_no_analysis() {
         }
     }
 }
+
+/// Two ranks that one export holds were recorded by one clock, whatever the ends of their collectives look like.
+#[test]
+#[ignore = "needs INFERSCOPE_DATA"]
+fn processes_of_one_export_have_one_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut several = 0;
+    for case in cases(folder.path()) {
+        let export = case.export.to_str().unwrap();
+        let output = run(["comm", export, "--json"]);
+        let Ok(document) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else {
+            continue;
+        };
+        let Some(ranks) = document["ranks"]["rows"].as_array() else {
+            continue;
+        };
+        for rank in ranks {
+            assert_eq!(
+                rank["clock_ahead_ns"].as_i64().unwrap_or(0),
+                0,
+                "{export}: {rank}"
+            );
+        }
+        several += usize::from(ranks.len() > 1);
+    }
+    assert!(several >= 3, "{several} exports with several ranks");
+}

@@ -311,6 +311,12 @@ impl RankDigest {
         }
     }
 
+    /// Returns the export whose processes are ranks, which have one clock; `None` for recordings of one rank.
+    pub fn recording(&self) -> Option<&str> {
+        let (export, _) = self.source.rsplit_once('!')?;
+        self.is_nsys.then_some(export)
+    }
+
     /// Returns the name of a run's kernel.
     pub fn kernel_name(&self, run: &Run) -> &str {
         self.text(run.kernel)

@@ -12,7 +12,7 @@ use crate::comm::passed_on;
 use rank_align::real::{count, real};
 use rank_align::{
     AlignedRun, Arrivals, Group, JobSize, Matched, RankClock, RankRun, clocks, is_synchronising,
-    match_ranks, may_lack_members,
+    match_ranks, may_lack_members, share_clocks,
 };
 
 /// One collective on the ranks that recorded it. Times are nanoseconds on the first rank's clock,
@@ -198,7 +198,9 @@ impl Job {
     pub fn new(digests: &[RankDigest]) -> Self {
         let runs: Vec<Vec<RankRun<'_>>> = digests.iter().map(runs_of).collect();
         let matching = match_ranks(&runs);
-        let clocks = clocks(&runs, &matching.collectives);
+        let mut clocks = clocks(&runs, &matching.collectives);
+        let recordings: Vec<Option<&str>> = digests.iter().map(RankDigest::recording).collect();
+        share_clocks(&mut clocks, &recordings);
         let size = JobSize::of(digests.iter().map(|d| d.world_size));
         let mut collectives: Vec<CollectiveTime> = matching
             .collectives

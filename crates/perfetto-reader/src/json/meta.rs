@@ -3,6 +3,9 @@
 use serde_json::Value;
 use trace_model::{Distributed, IssueKind, Place, ProcessGroup, Rank, TraceBuilder};
 
+/// Key that is true where correlation ids hold within a process only, as in recordings of several processes by one profiler.
+pub(crate) const LAUNCHES_WITHIN_PROCESS: &str = "launchesWithinProcess";
+
 /// Returns `true` if the value of this key is kept.
 pub(super) fn is_wanted(key: &str) -> bool {
     const KEYS: &[&str] = &[
@@ -22,6 +25,7 @@ pub(super) fn is_wanted(key: &str) -> bool {
         "profile_memory",
         "host_name",
         "metadata",
+        LAUNCHES_WITHIN_PROCESS,
     ];
     let is_version = key.ends_with("_version")
         && (key.starts_with("cuda_") || key.starts_with("hip_") || key.starts_with("rocm_"));
@@ -41,9 +45,10 @@ pub(crate) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
             Ok(value) => builder.meta.distributed = Some(distributed(&value)),
             Err(_) => bad_value(builder, key),
         },
+        LAUNCHES_WITHIN_PROCESS => builder.meta.launches_within_process = raw == "true",
         _ => {}
     }
-    if !matches!(key, "baseTimeNanoseconds") {
+    if !matches!(key, "baseTimeNanoseconds" | LAUNCHES_WITHIN_PROCESS) {
         // Strings are decoded; other values stay as written.
         let text = serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned());
         let entries = &mut builder.meta.entries;

@@ -128,10 +128,10 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
 
 /// Returns `true` if the value of the document key is also kept in traces of other formats.
 pub(crate) fn is_metadata(key: &str) -> bool {
-    meta::is_wanted(key) && key != "baseTimeNanoseconds"
+    meta::is_wanted(key) && !matches!(key, "baseTimeNanoseconds" | LAUNCHES_WITHIN_PROCESS)
 }
 
-pub(crate) use meta::store as store_metadata;
+pub(crate) use meta::{LAUNCHES_WITHIN_PROCESS, store as store_metadata};
 
 fn count_damage(diagnostics: &mut Diagnostics, log: &DamageLog) {
     for damage in log.records() {

@@ -1,9 +1,10 @@
-//! Writer of Perfetto protobuf.
+//! Writers of Perfetto protobuf and of Chrome JSON.
 //!
 //! [`TraceWriter`] takes events as they come and needs little memory, whatever the size of the
-//! trace; [`write_trace`] writes a whole [`trace_model::Trace`].
+//! trace; [`write_trace`] writes a whole [`trace_model::Trace`], and [`write_chrome_json`] does so as JSON.
 
 mod annotations;
+mod chrome;
 mod declare;
 mod dictionary;
 mod encode;
@@ -13,6 +14,7 @@ mod spec;
 mod stream;
 mod trace;
 
+pub use chrome::{write_chrome_json, write_chrome_json_gz};
 pub use spec::{CounterUnit, EventData, TrackSpec, WriterOptions, WriterTrack};
 pub use stream::TraceWriter;
-pub use trace::write_trace;
+pub use trace::{write_part, write_trace};

@@ -31,13 +31,24 @@ const FIRST_MADE_UP: i32 = 1 << 30;
 ///
 /// Returns an error if writing fails.
 pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
+    write_part(trace, 0, out)
+}
+
+/// Same as [`write_trace`], as one of several traces in a file, which are written one after the other. `part` is its number; times must
+/// be of one clock, and numbers of processes must differ.
+///
+/// # Errors
+///
+/// Returns an error if writing fails.
+pub fn write_part<W: Write>(trace: &Trace, part: u32, out: W) -> io::Result<W> {
     let meta = trace.meta();
     let base = meta.base_time_ns;
     let clock = match meta.clock {
         ClockDomain::KinetoRelative => ClockDomain::BootTime,
         other => other,
     };
-    let options = WriterOptions::new(clock, (base != 0).then_some(base));
+    let mut options = WriterOptions::new(clock, (base != 0).then_some(base));
+    options.uuid_seed = u64::from(part) << 40;
     let writer = TraceWriter::new(out, options)?;
     Export::new(trace, writer).run()
 }
@@ -82,17 +93,8 @@ impl<'t, W: Write> Export<'t, W> {
 
     /// Writes the properties of the recording, including its rank in the job.
     fn metadata(&mut self) -> io::Result<()> {
-        const JOB: &str = "distributedInfo";
         let meta = self.trace.meta();
-        let is_stated = meta.entry(JOB).is_some();
-        let job = meta.distributed.as_ref().filter(|_| !is_stated).map(|job| {
-            serde_json::json!({
-                "backend": job.backend,
-                "rank": job.rank.map(|rank| rank.0),
-                "world_size": job.world_size,
-            })
-            .to_string()
-        });
+        let job = stated_job(self.trace);
         let entries = meta
             .entries
             .iter()
@@ -264,6 +266,22 @@ impl<'t, W: Write> Export<'t, W> {
                 encoder.args(plain);
             })
     }
+}
+
+/// Key of the properties of a distributed job.
+pub(super) const JOB: &str = "distributedInfo";
+
+/// Returns the properties of the job as JSON, if no entry of the recording has them.
+pub(super) fn stated_job(trace: &Trace) -> Option<String> {
+    let meta = trace.meta();
+    let is_stated = meta.entry(JOB).is_some();
+    let job = meta.distributed.as_ref().filter(|_| !is_stated)?;
+    let job = serde_json::json!({
+        "backend": job.backend,
+        "rank": job.rank.map(|rank| rank.0),
+        "world_size": job.world_size,
+    });
+    Some(job.to_string())
 }
 
 /// Returns `true` for arguments that track events have fields for, or that a compatible reader

@@ -28,6 +28,7 @@ mod proto_semantics;
 #[cfg(test)]
 mod proto_truth;
 #[cfg(test)]
+mod write_chrome;
 mod write_json;
 #[cfg(test)]
 mod write_lanes;

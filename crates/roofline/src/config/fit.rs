@@ -36,8 +36,8 @@ struct Step {
 #[derive(Default)]
 pub(crate) struct Shown {
     steps: BTreeMap<u32, Step>,
-    /// Heads of keys and values, and their size.
-    heads: Option<(Option<u128>, u128)>,
+    /// Heads of keys and values and their size, each with its attention calls.
+    heads: BTreeMap<(Option<u128>, u128), u128>,
     /// Experts of a layer and of a token.
     experts: Option<(u128, u128)>,
 }
@@ -49,7 +49,7 @@ impl Shown {
         own.attention += u128::from(is_attention);
         match shape {
             Some(Shape::Attention { heads_kv, size }) if is_attention => {
-                self.heads.get_or_insert((heads_kv, size));
+                *self.heads.entry((heads_kv, size)).or_default() += 1;
             }
             Some(Shape::Product { inner, outer }) => {
                 *own.products.entry((inner, outer)).or_default() += 1;
@@ -110,24 +110,7 @@ impl Config {
         world: Option<u128>,
     ) -> Result<(), ConfigError> {
         let tp = tp.max(1);
-        if let Some((heads_kv, size)) = shown.heads {
-            let own = (self.kv_heads / tp).max(1);
-            let is_even =
-                self.kv_heads.is_multiple_of(tp) || tp.is_multiple_of(self.kv_heads.max(1));
-            match (heads_kv, &self.latent) {
-                (Some(recorded), None) if is_even && recorded != own => {
-                    contradiction("key and value heads per rank", own, recorded)?;
-                }
-                _ => {}
-            }
-            let own = match &self.latent {
-                Some(latent) => latent.kv_rank + latent.rope,
-                None => self.head_dim,
-            };
-            if own != size {
-                contradiction("values in a head", own, size)?;
-            }
-        }
+        self.check_heads(shown, tp)?;
         if let Some((all, each_token)) = shown.experts {
             // Shared experts may be stored with the others, and ranks may have a part of all.
             let extra = [0, self.shared_experts];
@@ -145,16 +128,51 @@ impl Config {
         if self.is_hybrid {
             return Ok(());
         }
-        self.check_layers(shown, &products)?;
-        if shown.heads.is_none() {
+        let world = world.unwrap_or(tp).clamp(tp, 1 << 16);
+        let ranks = (1..=world).filter(|n| *n == tp || (world > tp && world.is_multiple_of(*n)));
+        let widths = Widths {
+            config: self,
+            ranks: ranks.collect(),
+        };
+        self.check_layers(shown, &widths, &products)?;
+        if shown.heads.is_empty() {
             // Products of attention are known by its heads.
             return Ok(());
         }
-        let world = world.unwrap_or(tp).clamp(tp, 1 << 16);
-        let ranks: Vec<u128> = (1..=world)
-            .filter(|n| *n == tp || (world > tp && world.is_multiple_of(*n)))
-            .collect();
-        self.check_widths(&products, &ranks, tp)
+        let has_draft = |step: &Step| step.attention % self.layers.max(1) != 0;
+        let has_draft = shown.steps.values().any(has_draft);
+        self.check_widths(&products, &widths, tp, has_draft)
+    }
+
+    /// Heads of keys and values, which those of a draft model in the same steps may differ from.
+    fn check_heads(&self, shown: &Shown, tp: u128) -> Result<(), ConfigError> {
+        let own_heads = (self.kv_heads / tp).max(1);
+        let is_even = self.kv_heads.is_multiple_of(tp) || tp.is_multiple_of(self.kv_heads.max(1));
+        let own_size = match &self.latent {
+            Some(latent) => latent.kv_rank + latent.rope,
+            None => self.head_dim,
+        };
+        let other_heads = |heads_kv: Option<u128>| match (heads_kv, &self.latent) {
+            (Some(recorded), None) if is_even && recorded != own_heads => Some(recorded),
+            _ => None,
+        };
+        let fits = |(heads_kv, size): &(Option<u128>, u128)| {
+            other_heads(*heads_kv).is_none() && *size == own_size
+        };
+        if shown.heads.keys().any(fits) {
+            return Ok(());
+        }
+        let most = shown.heads.iter().max_by_key(|(_, calls)| **calls);
+        let Some(((heads_kv, size), _)) = most else {
+            return Ok(());
+        };
+        if let Some(recorded) = other_heads(*heads_kv) {
+            contradiction("key and value heads per rank", own_heads, recorded)?;
+        }
+        match own_size == *size {
+            true => Ok(()),
+            false => contradiction("values in a head", own_size, *size),
+        }
     }
 
     fn check_hidden(&self, products: &BTreeMap<(u128, u128), Product>) -> Result<(), ConfigError> {
@@ -180,18 +198,24 @@ impl Config {
         }
     }
 
-    /// The attention calls of a step are a multiple of the layers; the recording may have cut a step.
+    /// The attention calls of a step are a multiple of the layers, besides those of a draft model, each pass of which ends with a
+    /// product with the vocabulary; the recording may have cut a step.
     fn check_layers(
         &self,
         shown: &Shown,
+        widths: &Widths<'_>,
         products: &BTreeMap<(u128, u128), Product>,
     ) -> Result<(), ConfigError> {
         let mut counts: BTreeMap<u128, u128> = BTreeMap::new();
-        for step in shown.steps.values().filter(|step| !step.is_partial) {
+        let whole = || shown.steps.values().filter(|step| !step.is_partial);
+        for step in whole().filter(|step| step.attention > 0) {
             *counts.entry(step.attention).or_default() += 1;
         }
-        counts.remove(&0);
-        if counts.keys().any(|count| count.is_multiple_of(self.layers)) {
+        let fits = |step: &Step| {
+            let has_draft = step.attention > self.layers && widths.ends(step) > 1;
+            has_draft || step.attention.is_multiple_of(self.layers)
+        };
+        if whole().any(|step| step.attention > 0 && fits(step)) {
             return Ok(());
         }
         let most = counts
@@ -213,27 +237,16 @@ impl Config {
     fn check_widths(
         &self,
         products: &BTreeMap<(u128, u128), Product>,
-        ranks: &[u128],
+        widths: &Widths<'_>,
         tp: u128,
+        has_draft: bool,
     ) -> Result<(), ConfigError> {
-        let shared = self.shared_experts * self.expert_inner;
-        let is_width = |n: u128| {
-            let wholes = [self.inner, self.expert_inner, shared];
-            let fits = |whole: u128| ranks.iter().any(|ranks| is_part(n, whole, *ranks));
-            wholes.into_iter().any(fits)
-        };
-        let is_up = |n: u128| is_width(n) || (n.is_multiple_of(2) && is_width(n / 2));
-        let attended = |ranks: u128| match &self.latent {
-            Some(latent) => self.heads / ranks * latent.v,
-            None => self.heads / ranks * self.head_dim,
-        };
-        let is_attended = |n: u128| ranks.iter().any(|ranks| attended(*ranks) == n);
         // By the product out of it: the one into it may have the gate beside, and then fits twice the width as well.
-        let has_width =
-            (products.keys()).any(|(inner, outer)| *outer == self.hidden && is_width(*inner));
+        let mut keys = products.keys();
+        let has_width = keys.any(|(inner, outer)| *outer == self.hidden && widths.is_width(*inner));
         // Each layer ends with a product from its inner width to the hidden size.
         let other = products.iter().filter(|((inner, outer), product)| {
-            *outer == self.hidden && !is_attended(*inner) && product.most >= self.layers
+            *outer == self.hidden && !widths.is_attended(*inner) && product.most >= self.layers
         });
         let other = other.max_by_key(|(_, product)| product.elements);
         if let Some(((inner, _), _)) = other.filter(|_| !has_width && self.inner > 0) {
@@ -243,29 +256,84 @@ impl Config {
                 *inner,
             )?;
         }
-        let is_vocabulary = |n: u128| {
-            let mut all = ranks.iter();
-            all.any(|ranks| is_part(n, self.vocabulary, *ranks))
-        };
-        let is_of_layer = |n: u128| {
-            let of = |ranks: &u128| {
-                let kv = (self.kv_heads / ranks).max(1) * self.head_dim;
-                n == attended(*ranks) + 2 * kv || n == kv || n == attended(*ranks)
-            };
-            is_up(n) || n == self.experts || ranks.iter().any(of)
-        };
         // Not in each layer, but from the hidden size to something wide.
         let once = products.iter().filter(|((inner, outer), product)| {
             *inner == self.hidden && product.most < self.layers && *outer >= VOCABULARY
         });
         let once: Vec<u128> = once.map(|((_, outer), _)| *outer).collect();
-        let other = once.iter().filter(|n| !is_of_layer(**n)).max();
-        match other.filter(|_| !once.iter().any(|n| is_vocabulary(*n))) {
+        // Layers of a draft model have such products as well.
+        if has_draft || once.iter().any(|n| widths.is_vocabulary(*n)) {
+            return Ok(());
+        }
+        let other = once.iter().filter(|n| !widths.is_of_layer(**n)).max();
+        match other {
             Some(found) => {
                 contradiction("vocabulary per rank", self.vocabulary.div_ceil(tp), *found)
             }
             None => Ok(()),
         }
+    }
+}
+
+/// The widths that products of a model have, on one of so many ranks.
+struct Widths<'a> {
+    config: &'a Config,
+    ranks: Vec<u128>,
+}
+
+impl Widths<'_> {
+    fn is_part(&self, n: u128, whole: u128) -> bool {
+        self.ranks.iter().any(|ranks| is_part(n, whole, *ranks))
+    }
+
+    /// Is it a width inside of a layer?
+    fn is_width(&self, n: u128) -> bool {
+        let config = self.config;
+        let shared = config.shared_experts * config.expert_inner;
+        let mut wholes = [config.inner, config.expert_inner, shared].into_iter();
+        wholes.any(|whole| self.is_part(n, whole))
+    }
+
+    fn attended(&self, ranks: u128) -> u128 {
+        let heads = self.config.heads / ranks;
+        match &self.config.latent {
+            Some(latent) => heads * latent.v,
+            None => heads * self.config.head_dim,
+        }
+    }
+
+    /// Is it the width of what attention returns?
+    fn is_attended(&self, n: u128) -> bool {
+        self.ranks.iter().any(|ranks| self.attended(*ranks) == n)
+    }
+
+    fn is_vocabulary(&self, n: u128) -> bool {
+        self.is_part(n, self.config.vocabulary)
+    }
+
+    /// Is it the width of a product out of the hidden size that layers have?
+    fn is_of_layer(&self, n: u128) -> bool {
+        let config = self.config;
+        let of = |ranks: &u128| {
+            let kv = (config.kv_heads / ranks).max(1) * config.head_dim;
+            let attended = self.attended(*ranks);
+            n == attended + 2 * kv || n == kv || n == attended
+        };
+        let is_up = self.is_width(n) || (n.is_multiple_of(2) && self.is_width(n / 2));
+        is_up || n == config.experts || self.ranks.iter().any(of)
+    }
+
+    /// Products of a step with a vocabulary, and others from the hidden size to something wide that not all layers have, as those of a
+    /// draft model are: more than one where such a model runs, whose vocabulary may be smaller.
+    fn ends(&self, step: &Step) -> u128 {
+        let all = step.products.iter();
+        let ends = all.filter(|((inner, outer), count)| {
+            let wide = *outer >= VOCABULARY && !self.is_of_layer(*outer);
+            *inner == self.config.hidden
+                && **count < self.config.layers
+                && (self.is_vocabulary(*outer) || wide)
+        });
+        ends.fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 }
 
@@ -345,6 +413,61 @@ mod tests {
         }
     }
 
+    /// Adds passes of a draft model to each step: layers of other sizes with attention, then a product with its vocabulary.
+    fn add_draft(shown: &mut Shown, steps: u32, (passes, layers): (u32, u32), vocabulary: u128) {
+        let heads = Shape::Attention {
+            heads_kv: Some(2),
+            size: 128,
+        };
+        for step in 0..steps {
+            for _ in 0..passes {
+                let mut product = |inner, outer| {
+                    shown.add(step, Some(Shape::Product { inner, outer }), false);
+                };
+                product(3 * 1024, 1024);
+                for _ in 0..layers {
+                    product(1024, 2304);
+                    product(1024, 1024);
+                    product(1024, 7168);
+                    product(3584, 1024);
+                }
+                product(1024, vocabulary);
+                for _ in 0..layers {
+                    shown.add(step, Some(heads), true);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn layers_of_a_draft_model_contradict_nothing() {
+        for steps in [1, 3] {
+            for passes in [(1, 1), (3, 1), (2, 3)] {
+                for vocabulary in [32_000, 8_000] {
+                    let mut shown = shown(1, steps);
+                    add_draft(&mut shown, steps, passes, vocabulary);
+                    let fits = config("", 0).check(&shown, 1, None);
+                    assert_eq!(fits, Ok(()), "{steps} {passes:?} {vocabulary}");
+                    // More layers than all models together have.
+                    let more = config("num_hidden_layers", 40);
+                    more.check(&shown, 1, None).unwrap_err();
+                }
+            }
+        }
+        // Without a second product with a vocabulary the layers are those of one model.
+        let mut shown = shown(1, 2);
+        let heads = Shape::Attention {
+            heads_kv: Some(4),
+            size: 64,
+        };
+        (0..2).for_each(|step| shown.add(step, Some(heads), true));
+        let error = config("", 0).check(&shown, 1, None).unwrap_err();
+        assert!(
+            error.to_string().contains("layers 4, the recording 5"),
+            "{error}"
+        );
+    }
+
     #[test]
     fn what_is_padded_cut_or_not_recorded_contradicts_nothing() {
         let padded = config("vocab_size", 31_990);
@@ -369,7 +492,7 @@ mod tests {
             partial.add_unknown(step);
         }
         let other = config("num_hidden_layers", 40);
-        assert_eq!(other.check_layers(&partial, &partial.products()), Ok(()));
+        assert_eq!(other.check(&partial, 1, None), Ok(()));
         // Attention on each rank alone, the rest divided.
         let mut mixed = Shown::default();
         for _ in 0..4 {

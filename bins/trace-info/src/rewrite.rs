@@ -1,0 +1,394 @@
+//! `trace-info slim`, `merge` and `repair`: other copies of traces.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use byte_source::output::AtomicFile;
+use clap::Args;
+use cli::{InputArgs, Outcome, Output, Stage, VerbosityArgs};
+use gpu_time::GpuWork;
+use gpu_time::WindowSpec;
+use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks};
+use perfetto_reader::write;
+use report::human;
+use trace_convert::{Alignment, Slim};
+use trace_model::Trace;
+
+use crate::args::Target;
+use crate::convert::{NewFolder, Writer, read, target};
+
+pub(crate) const SLIM_HELP: &str = "\
+A window keeps what overlaps it, with the launches of GPU activity in it and the
+GPU activity that is launched in it. Sizes before and after are on standard
+error.
+
+Example:
+  trace-info slim t.json.gz --window +0ms..+50ms -o small.json.gz
+  trace-info slim t.json.gz --drop-args 'Call stack' --launch-stacks -o t.pftrace
+  trace-info slim report.sqlite --rank 0 --redact -o rank0.json.gz";
+
+pub(crate) const MERGE_HELP: &str = "\
+The output is a Perfetto trace for viewers: processes are named by their rank,
+and numbers of processes, devices and correlations differ between ranks.
+--align estimates the clocks by the ends of collectives that wait for all ranks,
+as comm does; without it the clocks are as recorded. --manifest writes the
+offsets for an archive of the originals, which Perfetto shows on one timeline.
+
+Example:
+  trace-info merge rank*.json.gz --align -o job.pftrace
+  trace-info merge rank*.json.gz --align --manifest perfetto_manifest.json
+  tar cf job.tar perfetto_manifest.json rank*.json.gz";
+
+pub(crate) const REPAIR_HELP: &str = "\
+Slices that overlap another one of their thread get a row of their own, slices
+without end end with what is around them, and of broken files the readable part
+is written. What was repaired is on standard error. With --part-ranks the output
+is a new folder with a file for each process that launches GPU activity.
+
+Example:
+  trace-info repair broken.json -o t.json.gz
+  trace-info repair job.json --part-ranks -o ranks";
+
+#[derive(Debug, Args)]
+pub(crate) struct SlimArgs {
+    /// The trace ('-' is standard input)
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    #[command(flatten)]
+    out: OutArgs,
+    /// Only A..B, in ns of the trace's clock, or with + from the first GPU work on: +1ms..+2ms
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
+    window: Option<WindowSpec>,
+    /// Only the rank with this number, counted from 0 among the processes that launch GPU activity
+    #[arg(long, value_name = "N")]
+    rank: Option<usize>,
+    /// Categories to leave out, separated by commas
+    #[arg(long, value_name = "CATEGORY,...", value_delimiter = ',')]
+    drop_categories: Vec<String>,
+    /// Keys of arguments to leave out, separated by commas
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
+    drop_args: Vec<String>,
+    /// Keys of the only arguments to keep, separated by commas
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
+    keep_args: Option<Vec<String>>,
+    /// Of Python functions keep those around calls of the GPU runtime
+    #[arg(long)]
+    launch_stacks: bool,
+}
+
+/// Where and how the copy is written.
+#[derive(Debug, Args)]
+struct OutArgs {
+    /// Format to write [default: by the end of the output's name]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Option<Target>,
+    /// Where to write: a file or '-'
+    #[arg(short, long, value_name = "PATH")]
+    output: PathBuf,
+    /// Replace names of hosts, users, processes and ranges, folders and GPU UUIDs by pseudonyms
+    #[arg(long)]
+    redact: bool,
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// Traces of the ranks, or folders or packages of them
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where to write the Perfetto trace: a file or '-'
+    #[arg(short, long, value_name = "PATH", required_unless_present = "manifest")]
+    output: Option<PathBuf>,
+    /// Align the clocks of the ranks by their collectives
+    #[arg(long)]
+    align: bool,
+    /// Where to write the offsets of the clocks, as Perfetto reads them beside the originals
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Replace names of hosts, users, processes and ranges, folders and GPU UUIDs by pseudonyms
+    #[arg(long)]
+    redact: bool,
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    /// The trace ('-' is standard input)
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    #[command(flatten)]
+    out: OutArgs,
+    /// Write each rank of the file to a file of its own in a new folder
+    #[arg(long)]
+    part_ranks: bool,
+}
+
+fn size(path: &Path) -> Option<String> {
+    let bytes = std::fs::metadata(path).ok()?.len();
+    #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+    Some(human::bytes(bytes as f64))
+}
+
+/// Reports how large the copy is against the original.
+fn note_sizes(verbosity: VerbosityArgs, from: &Path, to: &Path, (before, after): (usize, usize)) {
+    let of = |path: &Path| size(path).map_or(String::new(), |size| format!(" in {size}"));
+    let text = format!(
+        "{} slices{}, of {}{}",
+        human::count(after as u64),
+        of(to),
+        human::count(before as u64),
+        of(from)
+    );
+    verbosity.note(format!("{}: {text}", to.display()));
+}
+
+pub(crate) fn slim(args: &SlimArgs) -> anyhow::Result<Outcome> {
+    let out = &args.out;
+    let target = target(out.to, &out.output)?;
+    let to = Writer::open(&[&args.trace], &out.output, target)?;
+    let whole = read(&args.trace, &out.input, out.verbosity)?;
+    let mut options = Slim::default();
+    options.window = match args.window {
+        Some(spec) => spec
+            .resolve(&GpuWork::new(&whole))
+            .map_err(|error| cli::usage(format!("--window: {error}")))?,
+        None => None,
+    };
+    options.drop_categories.clone_from(&args.drop_categories);
+    options.drop_args.clone_from(&args.drop_args);
+    options.keep_args.clone_from(&args.keep_args);
+    options.launch_stacks = args.launch_stacks;
+    let mut trace = trace_convert::slim(&whole, &options)?;
+    let before = whole.len();
+    if let Some(rank) = args.rank {
+        // By the whole, so that numbers do not depend on the window.
+        let parts = trace_convert::parts(&whole);
+        let part = parts.get(rank).ok_or_else(|| {
+            cli::cannot_answer(format!(
+                "no rank {rank}: {} of the file launch GPU activity",
+                match parts.len() {
+                    1 => "1 process".to_owned(),
+                    n => format!("{n} processes"),
+                }
+            ))
+        })?;
+        trace = trace_convert::part(&trace, part)?;
+    }
+    drop(whole);
+    if out.redact {
+        trace = trace_convert::redact(&trace)?;
+    }
+    to.write(&trace)?;
+    note_sizes(
+        out.verbosity,
+        &args.trace,
+        &out.output,
+        (before, trace.len()),
+    );
+    Ok(Outcome::Fine)
+}
+
+pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
+    let out = &args.out;
+    if args.part_ranks {
+        return part_ranks(args);
+    }
+    let target = target(out.to, &out.output)?;
+    let to = Writer::open(&[&args.trace], &out.output, target)?;
+    let trace = repaired(args)?;
+    to.write(&trace)?;
+    Ok(Outcome::Fine)
+}
+
+fn repaired(args: &RepairArgs) -> anyhow::Result<Trace> {
+    let out = &args.out;
+    let found = trace_convert::repair(&read(&args.trace, &out.input, out.verbosity)?)?;
+    out.verbosity.note(format!(
+        "{}: {} overlapping slices moved to rows of their own, {} open slices closed",
+        args.trace.display(),
+        human::count(found.moved),
+        human::count(found.closed)
+    ));
+    match out.redact {
+        true => Ok(trace_convert::redact(&found.trace)?),
+        false => Ok(found.trace),
+    }
+}
+
+fn part_ranks(args: &RepairArgs) -> anyhow::Result<Outcome> {
+    let out = &args.out;
+    let ending = match out.to.unwrap_or(Target::Perfetto) {
+        Target::Perfetto => "pftrace",
+        Target::ChromeJson => "json.gz",
+        Target::Parquet => {
+            return Err(cli::usage(
+                "--part-ranks writes a trace for each rank: give --to perfetto or chrome-json",
+            ));
+        }
+    };
+    cli::refuse_overwrite([&args.trace], [&out.output])?;
+    let folder = NewFolder::create(&out.output)?;
+    let trace = repaired(args)?;
+    let parts = trace_convert::parts(&trace);
+    if parts.is_empty() {
+        return Err(cli::cannot_answer(
+            "no process of the file launches GPU activity: there are no ranks to part",
+        ));
+    }
+    for (rank, part) in parts.iter().enumerate() {
+        let name = format!("rank{rank}.{ending}");
+        let path = folder.path().join(&name);
+        let target = target(out.to, &path)?;
+        let own = trace_convert::part(&trace, part)?;
+        Writer::open(&[], &path, target)?.write(&own)?;
+        out.verbosity.note(format!(
+            "{name}: process {}, {} slices",
+            part.pid,
+            human::count(own.len() as u64)
+        ));
+    }
+    folder.commit()?;
+    Ok(Outcome::Fine)
+}
+
+/// A rank of a job that is merged.
+struct Rank {
+    path: PathBuf,
+    label: String,
+    base_ns: i64,
+    alignment: Alignment,
+    is_perfetto: bool,
+}
+
+pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
+    let paths = trace_input::expand_ranks(&args.files, args.verbosity)?;
+    let outputs = args.output.iter().chain(&args.manifest);
+    cli::refuse_overwrite(&paths, outputs)?;
+    let out = match &args.output {
+        Some(path) if path.as_os_str() == "-" => Some(Output::stdout()),
+        Some(path) => Some(Output::file(path)?),
+        None => None,
+    };
+    let ranks = ranks(args, &paths)?;
+    if let Some(path) = &args.manifest {
+        let files: Vec<(String, Alignment, bool)> = ranks
+            .iter()
+            .map(|rank| {
+                let name = rank.path.file_name().unwrap_or(rank.path.as_os_str());
+                let name = name.to_string_lossy().into_owned();
+                (name, rank.alignment, rank.is_perfetto)
+            })
+            .collect();
+        let mut file = AtomicFile::create(path)?;
+        serde_json::to_writer_pretty(&mut file, &trace_convert::manifest(&files))?;
+        file.write_all(b"\n")?;
+        file.commit()?;
+    }
+    let Some(mut out) = out else {
+        return Ok(Outcome::Fine);
+    };
+    let base = ranks.first().map_or(0, |rank| rank.base_ns);
+    let _stage = Stage::start("write", args.verbosity);
+    for (place, rank) in (0_u32..).zip(&ranks) {
+        let mut trace = read(&rank.path, &args.input, args.verbosity)?;
+        if args.redact {
+            trace = trace_convert::redact(&trace)?;
+        }
+        let placed = trace_convert::rank(&trace, place, &rank.label, rank.alignment, base)?;
+        drop(trace);
+        write::write_part(&placed, place, &mut out)?;
+    }
+    out.finish()?;
+    Ok(Outcome::Fine)
+}
+
+/// The ranks with their clocks. Each trace is read and dropped.
+fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
+    let digest = |input: &trace_input::NamedTrace| {
+        let work = GpuWork::new(&input.trace);
+        let digest = RankDigest::of_part(&input.name, work.index(), CommRules::Extended, |_| true);
+        Ok((digest, input.trace.meta().format == "perfetto"))
+    };
+    let each = trace_input::read_each(
+        paths,
+        &args.input,
+        args.verbosity,
+        |options| options.snap_ns = 0,
+        digest,
+    )?;
+    if let Some(error) = each.failed {
+        return Err(error);
+    }
+    let formats: Vec<(String, bool)> = each
+        .results
+        .iter()
+        .map(|(digest, is_perfetto)| (digest.source.clone(), *is_perfetto))
+        .collect();
+    let mut digests: Vec<RankDigest> = each.results.into_iter().map(|(digest, _)| digest).collect();
+    trace_input::refuse_other_jobs(assign_ranks(&mut digests))?;
+    let job = args.align.then(|| Job::new(&digests));
+    let base = digests.first().map_or(0, |digest| digest.base_time_ns);
+    let mut ranks = Vec::new();
+    for (at, digest) in digests.iter().enumerate() {
+        let own = digest.base_time_ns;
+        let recorded = match (base, own) {
+            (0, _) | (_, 0) => 0,
+            (base, own) => own.saturating_sub(base),
+        };
+        let mut alignment = Alignment {
+            offset_ns: recorded,
+            error_ns: None,
+        };
+        let clock = job.as_ref().and_then(|job| job.clocks.get(at)?.as_ref());
+        match (clock, args.align && at > 0) {
+            (Some(clock), true) => {
+                let middle = middle(digest);
+                let reference = clock.fit.to_reference(middle.saturating_add(own));
+                alignment = Alignment {
+                    offset_ns: reference.saturating_sub(base).saturating_sub(middle),
+                    error_ns: Some(clock.fit.error_at(middle.saturating_add(own))),
+                };
+            }
+            (None, true) => args.verbosity.note(format!(
+                "warning: {}: no collective joins its clock to that of the first rank: its clock is as recorded",
+                digest.source
+            )),
+            _ => {}
+        }
+        let label = format!("rank {}", digest.rank.0);
+        let error = alignment.error_ns.filter(|_| at > 0);
+        args.verbosity.note(format!(
+            "{label} ({}): clock moved by {} ns{}",
+            digest.source,
+            alignment.offset_ns,
+            error.map_or(String::new(), |error| format!(" ± {error} ns"))
+        ));
+        let is_perfetto = formats
+            .iter()
+            .any(|(name, is)| *name == digest.source && *is);
+        ranks.push(Rank {
+            path: PathBuf::from(&digest.source),
+            label,
+            base_ns: own,
+            alignment,
+            is_perfetto,
+        });
+    }
+    Ok(ranks)
+}
+
+/// The middle of the collectives of a rank, in the time of its file.
+fn middle(digest: &RankDigest) -> i64 {
+    let starts = digest.runs.iter().map(|run| run.start_ns);
+    let ends = digest.runs.iter().map(|run| run.end_ns);
+    match (starts.min(), ends.max()) {
+        (Some(start), Some(end)) => start.midpoint(end),
+        _ => 0,
+    }
+}

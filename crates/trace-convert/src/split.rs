@@ -1,0 +1,104 @@
+//! The ranks that one file has, each by itself.
+
+use rustc_hash::FxHashMap;
+use trace_model::kernel::{TraceIndex, Vocabulary};
+use trace_model::{BuildError, ProcessId, Slice, Trace};
+
+use crate::copy::{Edit, copy};
+
+/// Processes that belong together: a host process and the rows of the GPUs that it launches on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Part {
+    /// Number of its host process; the smallest, if there are several.
+    pub pid: i64,
+    /// Its processes.
+    pub processes: Vec<ProcessId>,
+}
+
+/// Returns the ranks that a file has, in the order of their processes: processes are of one rank if one launches GPU activity on a row of
+/// the other. Processes without launches belong to all. One part if there is nothing to part.
+pub fn parts(trace: &Trace) -> Vec<Part> {
+    let index = TraceIndex::new(trace, Vocabulary::default());
+    let count = trace.processes().len();
+    let mut root: Vec<usize> = (0..count).collect();
+    fn find(root: &mut [usize], mut at: usize) -> usize {
+        while root[at] != at {
+            root[at] = root[root[at]];
+            at = root[at];
+        }
+        at
+    }
+    let process_of = |slice: Slice<'_>| {
+        let track = slice.track();
+        let of_thread = track.thread.and_then(|id| trace.thread(id).process);
+        track.process.or(of_thread).map(ProcessId::index)
+    };
+    // Hosts by process.
+    let mut launches = vec![false; count];
+    for id in index.activities().device_work() {
+        let work = trace.slice(*id);
+        let Some((launch, _)) = index.launch_of(work) else {
+            continue;
+        };
+        if let (Some(host), Some(device)) = (process_of(launch), process_of(work)) {
+            launches[host] = true;
+            let (a, b) = (find(&mut root, host), find(&mut root, device));
+            root[a.max(b)] = a.min(b);
+        }
+    }
+    let mut by_root: FxHashMap<usize, Part> = FxHashMap::default();
+    let mut shared: Vec<ProcessId> = Vec::new();
+    let mut has_launch: FxHashMap<usize, bool> = FxHashMap::default();
+    for at in 0..count {
+        let own = find(&mut root, at);
+        *has_launch.entry(own).or_default() |= launches[at];
+    }
+    for at in 0..count {
+        let own = find(&mut root, at);
+        let Some(id) = ProcessId::new(at) else {
+            continue;
+        };
+        if has_launch.get(&own) != Some(&true) {
+            shared.push(id);
+            continue;
+        }
+        let pid = trace.process(id).pid.0;
+        let part = by_root.entry(own).or_insert(Part {
+            pid: i64::MAX,
+            processes: Vec::new(),
+        });
+        part.processes.push(id);
+        if launches[at] {
+            part.pid = part.pid.min(pid);
+        }
+    }
+    let mut parts: Vec<Part> = by_root.into_values().collect();
+    parts.sort_by(|a, b| a.processes.cmp(&b.processes));
+    for part in &mut parts {
+        part.processes.extend(&shared);
+        part.processes.sort_unstable();
+    }
+    parts
+}
+
+/// Returns a copy with the slices of the processes of one part, and with what is in no process.
+///
+/// # Errors
+/// As [`TraceBuilder::finish`](trace_model::TraceBuilder::finish).
+pub fn part(trace: &Trace, part: &Part) -> Result<Trace, BuildError> {
+    copy(trace, &mut Of { part }, |_| {})
+}
+
+struct Of<'a> {
+    part: &'a Part,
+}
+
+impl Edit for Of<'_> {
+    fn keeps(&self, slice: Slice<'_>) -> bool {
+        let track = slice.track();
+        let of_thread = track.thread.and_then(|id| slice.trace().thread(id).process);
+        let process = track.process.or(of_thread);
+        process.is_none_or(|id| self.part.processes.binary_search(&id).is_ok())
+    }
+}
