@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::StepRow;
+use crate::{StepRow, prometheus};
 
 /// The values of one scrape, summed over label sets: of several engines behind one address.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,18 +47,7 @@ pub fn metrics(text: &str) -> Metrics {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        // Texts of labels may contain blanks.
-        let (name, labels, rest) = match line.find('{').zip(line.rfind('}')) {
-            Some((open, close)) if open < close => {
-                (&line[..open], &line[open + 1..close], &line[close + 1..])
-            }
-            _ => match line.split_once(char::is_whitespace) {
-                Some((name, rest)) => (name, "", rest),
-                None => continue,
-            },
-        };
-        let value = rest.split_whitespace().next();
-        let Some(value) = value.and_then(|value| value.parse::<f64>().ok()) else {
+        let Some((name, labels, value, _)) = prometheus::reading(line) else {
             continue;
         };
         if name == "vllm:cache_config_info" {

@@ -152,7 +152,7 @@ fn rates(found: &mut Samples, name: &str, labels: &str, readings: &Readings) {
 }
 
 /// Parses `name{labels} value [time]`.
-fn reading(line: &str) -> Option<(&str, &str, f64, Option<f64>)> {
+pub(crate) fn reading(line: &str) -> Option<(&str, &str, f64, Option<f64>)> {
     let (name, labels, rest) = match line.find('{') {
         Some(open) => {
             let close = close_of(line, open)?;

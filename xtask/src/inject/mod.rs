@@ -25,9 +25,9 @@ pub(crate) use self::kinds::REFUSED;
 use self::kinds::{KINDS, Kind};
 use self::plant::Conditions;
 use self::replay::{Recording, Side};
-use serving_synth::json::{Json, object};
 use crate::dataset::{faults, put};
 use crate::options::Options;
+use serving_synth::json::{Json, object};
 
 /// Bases of the two halves: those that thresholds may be fitted to, and those that they are judged on.
 fn bases(recorded: Vec<Engine>) -> [Vec<Engine>; 2] {
