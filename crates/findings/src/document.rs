@@ -248,12 +248,16 @@ pub struct Finding {
     /// Where it is.
     #[serde(rename = "where")]
     pub place: Place,
-    /// Time of a step that it costs.
+    /// Time of a step that it costs: median of all steps of the phase; where it affects few of them, the mean of all.
     pub cost_ns_per_step: Interval,
-    /// Share of the step time, in percent.
+    /// Time that it costs of a step that it affects; their number is [`Place::step_count`].
+    pub cost_ns_per_affected_step: Interval,
+    /// Share of the time of all steps of the phase, in percent.
     pub share_pct: f64,
-    /// What a replay without it saves of a step.
+    /// What a replay without it saves of a step: the mean of all steps of the phase.
     pub gain_ceiling_ns_per_step: i64,
+    /// What the replay saves of all steps of the phase, in percent. Findings are ranked by it.
+    pub gain_pct: f64,
     /// Strength.
     pub confidence: Confidence,
     /// Rows that show it.

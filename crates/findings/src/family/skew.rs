@@ -1,0 +1,315 @@
+//! Ranks that come late to collectives.
+
+use std::collections::BTreeMap;
+
+use gpu_time::comm::{Cause, CauseKind, CollectiveTime};
+use trace_model::kernel::{KernelClass, class_of};
+
+use super::{Context, replay};
+use crate::document::Evidence;
+use crate::draft::{Draft, Strength, said};
+use crate::job::{Job, Phase};
+use crate::numbers::{median, plain, time};
+use crate::words;
+
+/// Share of the lateness that one rank must cause to be the one that comes late.
+const MOSTLY: f64 = 0.6;
+
+/// A collective to which a rank came late.
+struct Late<'a> {
+    /// Place of the step among those of the job.
+    step: usize,
+    member: usize,
+    /// Delay of its own, behind the rank before it.
+    ns: i64,
+    collective: &'a CollectiveTime,
+}
+
+fn late<'a>(job: &'a Job, phase: &Phase) -> Vec<Late<'a>> {
+    let mut out = Vec::new();
+    for collective in &job.comm.collectives {
+        let (Some(last), Some(late)) = (collective.last, collective.late_ns) else {
+            continue;
+        };
+        if collective.contradiction || late <= collective.error_ns || !collective.knows_waits() {
+            continue;
+        }
+        let start = collective.start_ns.get(last).copied().flatten();
+        let (Some(start), Some((member, _))) = (start, collective.matched.runs.get(last)) else {
+            continue;
+        };
+        let at = start.saturating_sub(job.base_ns);
+        let step = phase.steps.partition_point(|place| job.steps[*place].row.end_ns <= at);
+        let Some(step) = phase.steps.get(step).copied() else {
+            continue;
+        };
+        let ns = late.saturating_sub(collective.passed_on_ns);
+        if job.steps[step].row.begin_ns <= at && ns > 0 {
+            out.push(Late {
+                step,
+                member: *member,
+                ns,
+                collective,
+            });
+        }
+    }
+    out
+}
+
+pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    if job.facts.len() < 2 {
+        return None;
+    }
+    let late = late(job, phase);
+    let all: i64 = late.iter().map(|one| one.ns).sum();
+    let mut by_member: BTreeMap<usize, i64> = BTreeMap::new();
+    for one in &late {
+        *by_member.entry(one.member).or_default() += one.ns;
+    }
+    let (member, most) = by_member
+        .iter()
+        .map(|(member, ns)| (*member, *ns))
+        .max_by_key(|(member, ns)| (*ns, std::cmp::Reverse(*member)))?;
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    let is_one = most as f64 >= MOSTLY * all as f64;
+    let persistent = job.comm.straggler.as_ref();
+    let persistent = persistent.is_some_and(|s| s.persistent && s.member == member);
+    let late: Vec<Late<'_>> = match is_one {
+        true => late.into_iter().filter(|one| one.member == member).collect(),
+        false => late,
+    };
+    let mut values: BTreeMap<usize, i64> = BTreeMap::new();
+    for one in &late {
+        *values.entry(one.step).or_default() += one.ns;
+    }
+    // Why, by the time that it costs.
+    let mut causes: BTreeMap<(CauseKind, Option<String>), (i64, Cause, &Late<'_>)> = BTreeMap::new();
+    for one in &late {
+        let Some(cause) = &one.collective.cause else {
+            continue;
+        };
+        let key = (cause.kind, cause.name.clone());
+        let slot = causes.entry(key).or_insert_with(|| (0, cause.clone(), one));
+        slot.0 += one.ns;
+        if one.ns > slot.2.ns {
+            (slot.1, slot.2) = (cause.clone(), one);
+        }
+    }
+    let mut by_kind: BTreeMap<CauseKind, i64> = BTreeMap::new();
+    for ((kind, _), (ns, ..)) in &causes {
+        *by_kind.entry(*kind).or_default() += *ns;
+    }
+    let kind = by_kind.iter().max_by_key(|(kind, ns)| (**ns, std::cmp::Reverse(**kind)));
+    let kind = kind.map(|(kind, _)| *kind);
+    let cause = causes
+        .iter()
+        .filter(|((of, _), _)| Some(*of) == kind)
+        .max_by_key(|(key, found)| (found.0, std::cmp::Reverse((*key).clone())))
+        .map(|(_, found)| found);
+    let slower = slower_kernels(job, member);
+    let finding = match kind {
+        Some(CauseKind::SlowerKernels | CauseKind::MoreKernels) => match &slower {
+            Slower::Experts => "uneven_experts",
+            Slower::All(_) if is_one => "slow_device",
+            _ if is_expert(cause.and_then(|c| c.1.name.as_deref())) => "uneven_experts",
+            _ => "rank_skew",
+        },
+        _ => "rank_skew",
+    };
+    let mut draft = Draft::new(finding, phase);
+    draft.values = values.into_iter().collect();
+    draft.keep_affected();
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = match persistent || !is_one {
+        true => Strength::Recorded,
+        false => Strength::Favoured,
+    };
+    let rank = job.facts.get(member).map(|facts| facts.rank);
+    draft.rank = rank.filter(|_| is_one);
+    draft.gain = match draft.rank {
+        Some(rank) => replay(&format!("rank:{rank}=median")),
+        None => replay("comm:wait=0"),
+    };
+    let who = match draft.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => "one rank or another".to_owned(),
+    };
+    let origin = cause.map_or_else(String::new, |(_, cause, _)| origin(cause));
+    if let Some((_, cause, one)) = cause {
+        draft.name = cause.name.clone();
+        draft.about = cause.name.clone().unwrap_or_default();
+        evidence(job, &mut draft, cause, one);
+    }
+    others(job, phase, member, &mut draft);
+    draft
+        .commands
+        .push(format!("inferscope trace-info comm {}", context.paths));
+    draft.commands.push(context.path_command(&draft));
+    let factor = match &slower {
+        Slower::All(factor) => format!("{factor:.2}"),
+        _ => String::new(),
+    };
+    Some(
+        draft
+            .word("who", who)
+            .word("origin", origin)
+            .word("factor", factor),
+    )
+}
+
+fn is_expert(kernel: Option<&str>) -> bool {
+    let class = kernel.map(class_of);
+    matches!(class, Some(KernelClass::MoeGemm | KernelClass::Moe))
+}
+
+/// Returns what the late rank did, as the end of a clause.
+fn origin(cause: &Cause) -> String {
+    let name = cause.name.as_deref().unwrap_or("");
+    let of = |here: i64, others: i64| format!("{} instead of {}", time(here), time(others));
+    match cause.kind {
+        CauseKind::SlowerHost => format!(
+            ": before them {} takes {} on its host",
+            words::function(name),
+            of(cause.here_ns, cause.others_ns)
+        ),
+        CauseKind::SlowerKernels => format!(
+            ": {} takes {} on its GPU",
+            words::kernel(name),
+            of(cause.here_ns, cause.others_ns)
+        ),
+        CauseKind::MoreKernels => format!(
+            ": it runs {} {} times instead of {}",
+            words::kernel(name),
+            cause.here_count,
+            cause.others_count
+        ),
+        CauseKind::DeviceIdle => format!(
+            ": its GPU idles {} before them",
+            of(cause.here_ns, cause.others_ns)
+        ),
+        CauseKind::PassedOn => ": it waited in another group".to_owned(),
+        _ => ", for a reason that is not recorded".to_owned(),
+    }
+}
+
+fn evidence(job: &Job, draft: &mut Draft, cause: &Cause, one: &Late<'_>) {
+    let Some(facts) = job.facts.get(one.member) else {
+        return;
+    };
+    let step = &job.steps[one.step];
+    let name = cause.name.as_deref().unwrap_or("");
+    let event = facts.examples.within(name, step.host());
+    let shown = match cause.kind {
+        CauseKind::SlowerHost => words::function(name),
+        _ => words::kernel(name),
+    };
+    let text = match name.is_empty() {
+        true => format!("rank {} is {} late in step {}", facts.rank, time(one.ns), step.row.step),
+        false => format!(
+            "rank {} is {} late in step {}: {shown} takes {} there, {} on the other ranks (median)",
+            facts.rank,
+            time(one.ns),
+            step.row.step,
+            time(cause.here_ns),
+            time(cause.others_ns)
+        ),
+    };
+    draft.evidence.push(Evidence {
+        text,
+        file: Some(facts.name.clone()),
+        rank: Some(facts.rank),
+        step: Some(step.row.step),
+        event_id: event.map(|event| event.id),
+        name: cause.name.as_deref().map(|name| plain(name, 1_000)),
+        begin_ns: event.map(|event| event.begin_ns),
+        duration_ns: event.map(|event| event.duration_ns),
+    });
+    let named = facts.examples.of(name);
+    draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
+}
+
+/// Evidence for what the other ranks show meanwhile: waiting in collectives.
+fn others(job: &Job, phase: &Phase, member: usize, draft: &mut Draft) {
+    let steps = i64::try_from(phase.steps.len()).unwrap_or(1).max(1);
+    let waited: Vec<(u32, i64)> = job
+        .facts
+        .iter()
+        .zip(&job.comm.ranks)
+        .enumerate()
+        .filter(|(at, _)| *at != member)
+        .map(|(_, (facts, rank))| (facts.rank, rank.waited_ns))
+        .collect();
+    let middle = median(waited.iter().map(|(_, ns)| *ns));
+    let all_steps = i64::try_from(job.steps.len()).unwrap_or(1).max(steps);
+    draft.evidence.push(said(
+        job,
+        format!(
+            "the other {} wait {} in collectives for each step (median rank, mean of all steps)",
+            crate::numbers::counted(waited.len() as u64, "rank", "ranks"),
+            time(middle / all_steps)
+        ),
+    ));
+}
+
+/// Which kernels of a rank are slower than on the others.
+enum Slower {
+    /// Most of its time: the device.
+    All(f64),
+    /// Those of experts alone.
+    Experts,
+    /// Neither.
+    Some,
+}
+
+/// Ratio from which a kernel counts as slower.
+const SLOWER: f64 = 1.03;
+
+fn slower_kernels(job: &Job, member: usize) -> Slower {
+    let Some(own) = job.facts.get(member) else {
+        return Slower::Some;
+    };
+    let (mut slower, mut alike, mut experts_slower, mut others_slower) = (0_i64, 0_i64, 0_i64, 0_i64);
+    let (mut here, mut there) = (0.0, 0.0);
+    for kernel in own.kernels.iter().filter(|kernel| kernel.class != "collective").take(40) {
+        let others: Vec<i64> = job
+            .facts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != member)
+            .filter_map(|(_, facts)| {
+                let same = facts.kernels.iter().find(|other| other.name == kernel.name)?;
+                (same.calls == kernel.calls).then_some(same.total_ns)
+            })
+            .collect();
+        if others.is_empty() {
+            continue;
+        }
+        let usual = median(others);
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        let ratio = kernel.total_ns as f64 / usual.max(1) as f64;
+        let is_expert = matches!(kernel.class.as_str(), "moe_gemm" | "moe");
+        match ratio >= SLOWER {
+            true => {
+                slower += kernel.total_ns;
+                #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+                {
+                    here += kernel.total_ns as f64;
+                    there += usual as f64;
+                }
+                match is_expert {
+                    true => experts_slower += kernel.total_ns,
+                    false => others_slower += kernel.total_ns,
+                }
+            }
+            false => alike += kernel.total_ns,
+        }
+    }
+    if experts_slower > 0 && others_slower * 4 < experts_slower {
+        return Slower::Experts;
+    }
+    match slower > alike && there > 0.0 {
+        true => Slower::All(here / there),
+        false => Slower::Some,
+    }
+}

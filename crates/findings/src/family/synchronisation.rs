@@ -1,0 +1,90 @@
+//! Calls in the middle of a step that make the host wait for the GPU.
+
+use std::collections::BTreeMap;
+
+use trace_model::kernel::Activity;
+
+use super::{Context, replay};
+use crate::document::Evidence;
+use crate::draft::{Draft, Gain, Strength};
+use crate::job::Phase;
+use crate::numbers::{plain, time};
+use crate::recording::Call;
+use crate::words;
+
+/// Returns what a call belongs to, in the engineer's words: the operator, else the function around it, else the call.
+fn label(call: &Call) -> String {
+    let operator = call.within.iter().find(|name| name.contains("::"));
+    let function = call.within.iter().find(|name| !name.contains("::"));
+    let first = operator.or(function);
+    first.map_or_else(|| call.name.clone(), |name| words::function(name))
+}
+
+pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let facts = job.headline_facts();
+    let mut draft = Draft::new("synchronisation_in_step", phase);
+    let mut by_label: BTreeMap<String, (i64, u64, Call, u32)> = BTreeMap::new();
+    for at in &phase.steps {
+        let step = &job.steps[*at];
+        let middle = step.gaps.iter().filter(|gap| !gap.is_first && gap.is_sync);
+        let mut cost = 0;
+        for gap in middle {
+            cost += gap.ns;
+            let end = gap.begin_ns + gap.ns;
+            // The call that waited: the last one that began before the gap ends and ended in it.
+            let calls = facts.calls_in((step.row.host_begin_ns, end));
+            let calls = calls.filter(|call| {
+                matches!(call.kind, Activity::SyncApi | Activity::MemcpyApi)
+                    && call.end_ns >= gap.begin_ns
+            });
+            if let Some(call) = calls.last() {
+                let slot = by_label
+                    .entry(label(call))
+                    .or_insert_with(|| (0, 0, call.clone(), step.row.step));
+                slot.0 += gap.ns;
+                slot.1 += 1;
+            }
+        }
+        draft.values.push((*at, cost));
+    }
+    draft.keep_affected();
+    draft.reported(context.catalogue, phase)?;
+    let mut labels: Vec<(String, (i64, u64, Call, u32))> = by_label.into_iter().collect();
+    labels.sort_by_key(|(_, found)| std::cmp::Reverse(found.0));
+    let (name, found) = labels.first().cloned()?;
+    draft.strength = Strength::Recorded;
+    draft.gain = match replay("async") {
+        Gain::Replay { change, .. } => Gain::Replay {
+            change,
+            is_capped: true,
+        },
+        other => other,
+    };
+    draft.rank = Some(job.rank());
+    draft.about = name.clone();
+    draft.name = Some(name.clone());
+    draft.stack = found.2.within.iter().rev().map(|name| plain(name, 200)).collect();
+    for (label, (ns, count, call, step)) in labels.iter().take(4) {
+        draft.evidence.push(Evidence {
+            text: format!(
+                "{} in {label}: {count} times, and the GPU idles {} after it",
+                call.name,
+                time(*ns / i64::try_from(*count).unwrap_or(1).max(1))
+            ),
+            file: Some(facts.name.clone()),
+            rank: Some(facts.rank),
+            step: Some(*step),
+            event_id: Some(call.id),
+            name: Some(plain(&call.name, 200)),
+            begin_ns: Some(call.begin_ns),
+            duration_ns: Some(call.end_ns - call.begin_ns),
+        });
+    }
+    draft.commands.push(format!(
+        "inferscope trace-info critical-path {} --what-if async",
+        context.paths
+    ));
+    draft.commands.push(context.path_command(&draft));
+    Some(draft.word("name", name))
+}

@@ -1,0 +1,491 @@
+//! What is kept of one recording, so that its trace can be dropped before the next one is read.
+
+use critical_path::{Mark, Part, PartOptions, marks};
+use gpu_time::comm::{CommRules, RankDigest};
+use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines};
+use roofline::{By, CallOptions, Knowledge, Options as RooflineOptions};
+use trace_model::interval::Interval;
+use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
+use trace_model::{Rank, Severity, Slice, Trace};
+
+use crate::catalogue::Recorder;
+use crate::document::Side;
+use crate::examples::Examples;
+
+/// Keys of arguments, without prefix, that [`Recording::new`] reads.
+pub fn arg_keys() -> Vec<String> {
+    let keys = critical_path::ARG_KEYS
+        .iter()
+        .chain(rca_cycles::ARG_KEYS)
+        .chain(roofline::ARG_KEYS)
+        .chain(gpu_time::MEMORY_KEYS);
+    let mut keys: Vec<String> = keys.map(|key| (*key).to_owned()).collect();
+    keys.extend(gpu_time::comm::arg_keys());
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// A call of the runtime or driver other than a plain launch.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) kind: Activity,
+    pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    /// The operator and the Python function around it.
+    pub(crate) within: Vec<String>,
+}
+
+/// A kernel, by name.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) class: String,
+    pub(crate) calls: u64,
+    pub(crate) total_ns: i64,
+    pub(crate) share_pct: f64,
+}
+
+/// Allocated memory at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryAt {
+    pub(crate) at_ns: i64,
+    pub(crate) bytes: u64,
+}
+
+/// What the roofline of a recording gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    /// Name of the device; empty if it is not known.
+    pub(crate) device: String,
+    pub(crate) flops: Vec<(String, f64)>,
+    pub(crate) bytes_per_s: Option<f64>,
+    pub(crate) link_bytes_per_s: Option<f64>,
+    /// Share of GPU time with numbers.
+    pub(crate) coverage_pct: Option<f64>,
+    /// Rows by class of kernel.
+    pub(crate) classes: Vec<LimitRow>,
+    /// Operators with the largest gains.
+    pub(crate) operators: Vec<LimitRow>,
+    pub(crate) steps: Vec<roofline::StepRow>,
+}
+
+/// Time and limit of a class or an operator.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitRow {
+    pub(crate) name: String,
+    /// Kernel with most of its time; empty for classes.
+    pub(crate) kernel: String,
+    pub(crate) calls: u64,
+    pub(crate) time_ns: i64,
+    pub(crate) known_ns: i64,
+    pub(crate) limit_ns: Option<f64>,
+    pub(crate) pct: Option<f64>,
+    pub(crate) flops: f64,
+    pub(crate) bytes: f64,
+    pub(crate) bound: &'static str,
+    pub(crate) is_launch_bound: bool,
+}
+
+/// What is kept of one recording.
+#[derive(Debug)]
+pub struct Recording {
+    pub(crate) facts: Facts,
+    pub(crate) part: Part,
+    pub(crate) digest: RankDigest,
+}
+
+/// What is kept of one recording besides its part of the graph and its collectives.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Path as given or found.
+    pub(crate) name: String,
+    pub(crate) rank: u32,
+    pub(crate) side: Side,
+    /// Bytes that were read.
+    pub(crate) bytes: u64,
+    pub(crate) format: String,
+    pub(crate) world_size: Option<u32>,
+    pub(crate) base_ns: i64,
+    pub(crate) steps_by: &'static str,
+    pub(crate) recorder: Recorder,
+    pub(crate) has_calls: bool,
+    pub(crate) has_python: bool,
+    pub(crate) has_work: bool,
+    pub(crate) no_work: Option<String>,
+    pub(crate) examples: Examples,
+    pub(crate) calls: Vec<Call>,
+    /// Begins of launches other than of graphs, ascending.
+    pub(crate) launches: Vec<i64>,
+    pub(crate) kernels: Vec<Kernel>,
+    pub(crate) memory: Vec<MemoryAt>,
+    /// When the GPU worked; only where asked for.
+    pub(crate) busy: Vec<Interval>,
+    pub(crate) limits: Limits,
+    pub(crate) lost: u64,
+    /// What the reader or the format found wrong: name and sentence.
+    pub(crate) notes: Vec<(String, String)>,
+}
+
+impl Facts {
+    /// Moves all times to another clock.
+    pub(crate) fn shift(&mut self, to: impl Fn(i64) -> i64) {
+        for call in &mut self.calls {
+            (call.begin_ns, call.end_ns) = (to(call.begin_ns), to(call.end_ns));
+        }
+        self.launches.iter_mut().for_each(|at| *at = to(*at));
+        for point in &mut self.memory {
+            point.at_ns = to(point.at_ns);
+        }
+        for (begin, end) in &mut self.busy {
+            (*begin, *end) = (to(*begin), to(*end));
+        }
+        for step in &mut self.limits.steps {
+            step.host_ns = (to(step.host_ns.0), to(step.host_ns.1));
+        }
+        self.examples.shift(&to);
+    }
+
+    /// Returns the number of launches that begin in an interval.
+    pub(crate) fn launches_in(&self, (begin, end): (i64, i64)) -> u64 {
+        let before = |at: i64| self.launches.partition_point(|launch| *launch < at);
+        before(end).saturating_sub(before(begin)) as u64
+    }
+
+    /// Returns the calls that begin in an interval.
+    pub(crate) fn calls_in(&self, (begin, end): (i64, i64)) -> impl Iterator<Item = &Call> {
+        let from = self.calls.partition_point(|call| call.begin_ns < begin);
+        let calls = self.calls.get(from..).unwrap_or_default().iter();
+        calls.take_while(move |call| call.begin_ns < end)
+    }
+}
+
+/// How a recording is read.
+#[derive(Clone, Debug, Default)]
+pub struct RecordingOptions {
+    /// Steps are slices of this name; default is what the engine marks, else its cycles.
+    pub step_pattern: Option<String>,
+    /// `true` to keep when the GPU worked, for storage beside the steps.
+    pub keeps_busy: bool,
+    /// `true` to take the whole recording as one step.
+    pub whole: bool,
+}
+
+/// Maximum number of points of memory over time.
+const MEMORY_POINTS: u32 = 200;
+
+impl Recording {
+    /// Reduces a trace. Cost: a few passes over it, and the path of each step later.
+    pub fn new(name: &str, trace: &Trace, options: &RecordingOptions) -> Self {
+        let work = GpuWork::with_vocabulary(trace, Vocabulary::default());
+        let index = work.index();
+        let (marks, steps_by) = find_marks(trace, index, options);
+        let meta = trace.meta();
+        let digest = RankDigest::of_part(name, index, CommRules::Extended, |_| true);
+        let part = Part::new(index, digest.rank.0, &marks, PartOptions::default());
+        let has_work = !work.events().is_empty();
+        let no_work = match has_work {
+            true => None,
+            false => gpu_time::no_gpu_work(index).map(|why| why.text),
+        };
+        let issues = trace.diagnostics().issues().iter();
+        let lost = issues.filter(|issue| issue.kind.severity() != Severity::Info);
+        let lost = lost.filter(|issue| issue.kind != trace_model::IssueKind::Overlap);
+        let mut notes: Vec<(String, String)> = Vec::new();
+        let mut lost_events = 0;
+        for issue in lost {
+            lost_events += issue.count;
+            let text = format!("{} ({} times)", issue.kind.explanation(), issue.count);
+            notes.push((issue.kind.name().to_owned(), text));
+        }
+        for limit in meta.limits.iter().filter(|limit| limit.is_reason) {
+            notes.push((limit.code.to_owned(), limit.text.clone()));
+        }
+        let (calls, launches) = calls_of(index);
+        let has_python = has_activity(trace, index, Activity::PythonFunction);
+        let facts = Facts {
+            name: name.to_owned(),
+            rank: digest.rank.0,
+            side: Side::Only,
+            bytes: meta.input_bytes,
+            format: meta.format.to_owned(),
+            world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
+            base_ns: meta.base_time_ns,
+            steps_by,
+            recorder: recorder(trace),
+            has_calls: !index.activities().calls().is_empty(),
+            has_python,
+            has_work,
+            no_work,
+            examples: Examples::new(&work),
+            calls,
+            launches,
+            kernels: kernels_of(&work),
+            memory: memory_of(trace),
+            busy: match options.keeps_busy {
+                true => busy_of(&work),
+                false => Vec::new(),
+            },
+            limits: limits_of(&work),
+            lost: lost_events,
+            notes,
+        };
+        Self {
+            facts,
+            part,
+            digest,
+        }
+    }
+
+    /// Returns the path as given or found.
+    pub fn name(&self) -> &str {
+        &self.facts.name
+    }
+
+    /// Returns `true` if it holds GPU activity.
+    pub fn has_gpu_work(&self) -> bool {
+        self.facts.has_work
+    }
+
+    /// Puts it on a side.
+    pub fn set_side(&mut self, side: Side) {
+        self.facts.side = side;
+    }
+
+    /// Overrules its rank.
+    pub fn set_rank(&mut self, rank: u32) {
+        self.facts.rank = rank;
+        self.digest.rank = Rank(rank);
+        self.digest.rank_source = gpu_time::comm::RankSource::Stated;
+    }
+}
+
+fn has_activity(trace: &Trace, index: &TraceIndex<'_>, wanted: Activity) -> bool {
+    trace.slices().any(|slice| index.activity(slice) == wanted)
+}
+
+/// Returns the marks of the engine, else the cycles of its loop, else none: then the whole trace is one step.
+fn find_marks(
+    trace: &Trace,
+    index: &TraceIndex<'_>,
+    options: &RecordingOptions,
+) -> (Vec<Mark>, &'static str) {
+    if options.whole {
+        return (Vec::new(), "whole");
+    }
+    let found = marks(index, options.step_pattern.as_deref());
+    match (found.is_empty(), options.step_pattern.is_some()) {
+        (false, _) => return (found, "annotation"),
+        (true, true) => return (found, "whole"),
+        (true, false) => {}
+    }
+    let Ok((method, cycles)) = rca_cycles::spans(trace, &rca_cycles::Options::default()) else {
+        return (Vec::new(), "whole");
+    };
+    // Bursts of the device have no host interval with which a step could begin.
+    let is_of_host = !matches!(
+        method,
+        rca_cycles::Method::Device | rca_cycles::Method::Whole
+    );
+    let cycles = cycles.iter().filter(|cycle| cycle.partial.is_none());
+    let cycles: Vec<Mark> = cycles
+        .map(|cycle| Mark {
+            name: cycle.phase.name().to_owned(),
+            begin_ns: cycle.host_ns.0,
+            end_ns: cycle.host_ns.1,
+        })
+        .collect();
+    match is_of_host && !cycles.is_empty() {
+        true => (cycles, "cycle"),
+        false => (Vec::new(), "whole"),
+    }
+}
+
+/// Returns what made the recording, by its format and by the files of the functions in it.
+fn recorder(trace: &Trace) -> Recorder {
+    match trace.meta().format {
+        "nsys" => return Recorder::Nsys,
+        "rocpd" => return Recorder::Rocm,
+        _ => {}
+    }
+    let mut found = Recorder::Torch;
+    for (_, text) in trace.strings().iter() {
+        if text.contains("sglang/") || text.starts_with("step[") {
+            return Recorder::Sglang;
+        }
+        if text.contains("vllm/") || text.starts_with("execute_context_") {
+            found = Recorder::Vllm;
+        }
+    }
+    found
+}
+
+/// Allocations and releases of GPU memory.
+pub(crate) fn is_allocation(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "Malloc",
+        "MemAlloc",
+        "HostAlloc",
+        "MemCreate",
+        "MemMap",
+        "Free",
+        "MemUnmap",
+        "MemRelease",
+    ];
+    let is_runtime = ["cuda", "hip", "cu"].iter().any(|p| name.starts_with(p));
+    is_runtime && NAMES.iter().any(|part| name.contains(part)) && !name.contains("Async")
+}
+
+/// Calls other than launches that are short tell nothing.
+const LEAST_CALL_NS: i64 = 2_000;
+
+fn calls_of(index: &TraceIndex<'_>) -> (Vec<Call>, Vec<i64>) {
+    let trace = index.trace();
+    let (mut calls, mut launches) = (Vec::new(), Vec::new());
+    for id in index.activities().calls() {
+        let slice = trace.slice(*id);
+        let (begin_ns, end_ns) = (slice.ts().nanos(), slice.end().nanos());
+        let kind = index.activity(slice);
+        let name = slice.name().unwrap_or("");
+        match kind {
+            Activity::Launch => launches.push(begin_ns),
+            Activity::GraphLaunch => {}
+            Activity::SyncApi | Activity::MemcpyApi | Activity::OtherApi
+                if end_ns - begin_ns < LEAST_CALL_NS =>
+            {
+                continue;
+            }
+            Activity::SyncApi | Activity::MemcpyApi => {}
+            Activity::OtherApi if is_allocation(name) => {}
+            _ => continue,
+        }
+        if kind == Activity::Launch {
+            continue;
+        }
+        let within = match kind {
+            Activity::GraphLaunch => Vec::new(),
+            _ => around(index, slice),
+        };
+        calls.push(Call {
+            kind,
+            begin_ns,
+            end_ns,
+            id: id.index() as u64,
+            name: name.to_owned(),
+            within,
+        });
+    }
+    launches.sort_unstable();
+    calls.sort_by_key(|call: &Call| (call.begin_ns, call.id));
+    (calls, launches)
+}
+
+/// Returns the outermost known operator of those directly around a call, and the Python function around it.
+fn around(index: &TraceIndex<'_>, call: Slice<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut operator = None;
+    for slice in call.ancestors() {
+        match index.activity(slice) {
+            Activity::CpuOp => operator = slice.name(),
+            Activity::PythonFunction => {
+                out.extend(operator.map(str::to_owned));
+                out.extend(slice.name().map(str::to_owned));
+                return out;
+            }
+            _ => {}
+        }
+    }
+    out.extend(operator.map(str::to_owned));
+    out
+}
+
+fn kernels_of(work: &GpuWork<'_>) -> Vec<Kernel> {
+    let mut options = KernelOptions::default();
+    options.by = KernelsBy::Name;
+    let all = gpu_time::kernels(work, work.events(), &options);
+    let rows = all.groups.into_iter();
+    let rows = rows.map(|group| Kernel {
+        class: group.class.map_or("memcpy", |class| class.name()).to_owned(),
+        calls: group.spread.count,
+        total_ns: group.spread.sum_ns,
+        share_pct: group.share_gpu_pct,
+        name: group.name,
+    });
+    let mut rows: Vec<Kernel> = rows.collect();
+    rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+    rows
+}
+
+fn memory_of(trace: &Trace) -> Vec<MemoryAt> {
+    let memory = MemoryLines::new(trace).within(None, MEMORY_POINTS);
+    let points = memory.series.iter().map(|point| MemoryAt {
+        at_ns: point.start_ns,
+        bytes: u64::try_from(point.peak_bytes).unwrap_or(0),
+    });
+    points.collect()
+}
+
+fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
+    let mut out: Vec<Interval> = Vec::new();
+    for event in work.events() {
+        match out.last_mut() {
+            Some(last) if event.start_ns <= last.1 => last.1 = last.1.max(event.end_ns),
+            _ => out.push((event.start_ns, event.end_ns)),
+        }
+    }
+    out
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn limits_of(work: &GpuWork<'_>) -> Limits {
+    let knowledge = Knowledge::default();
+    let mut options = RooflineOptions::new(CallOptions::new(&knowledge));
+    options.by = By::Class;
+    let Ok(analysis) = roofline::analyse(work, &[], &options, |_| true) else {
+        return Limits::default();
+    };
+    let device = analysis.devices.get(analysis.main_device);
+    let peaks = device.map(|device| &device.peaks);
+    let row = |row: &roofline::Row, name: &str, kernel: &str| LimitRow {
+        name: name.to_owned(),
+        kernel: kernel.to_owned(),
+        calls: row.calls,
+        time_ns: row.time_ns,
+        known_ns: row.known_time_ns,
+        limit_ns: row.limit_ns.filter(|_| row.pct().is_some()),
+        pct: row.pct(),
+        flops: row.flops.unwrap_or(0) as f64,
+        bytes: row.bytes as f64,
+        bound: row.bound().map_or("", |bound| bound.name()),
+        is_launch_bound: peaks.is_some_and(|peaks| row.is_launch_bound(peaks)),
+    };
+    let classes = analysis.rows.rows.iter();
+    let classes = classes.map(|r| {
+        let name = analysis.rows.names.get(r.name as usize);
+        row(r, name.map_or("", String::as_str), "")
+    });
+    let operators = analysis.gains.iter();
+    let operators = operators.map(|gain| row(&gain.row, &gain.op, &gain.kernel));
+    let key_name = |key: roofline::PeakKey| key.name().to_owned();
+    let flops = peaks.map_or_else(Vec::new, |peaks| {
+        let all = peaks.iter();
+        let all = all.filter(|(key, _)| matches!(key, roofline::PeakKey::Arithmetic(_)));
+        all.filter_map(|(key, _)| Some((key_name(key), peaks.get(key)? * 1e12)))
+            .collect()
+    });
+    let rate = |key| peaks.and_then(|peaks| peaks.get(key)).map(|gb| gb * 1e9);
+    Limits {
+        device: device
+            .filter(|device| device.peaks.is_known())
+            .map_or_else(String::new, |device| device.name.clone()),
+        flops,
+        bytes_per_s: rate(roofline::PeakKey::Hbm),
+        link_bytes_per_s: rate(roofline::PeakKey::Link),
+        coverage_pct: analysis.coverage.known_pct(),
+        classes: classes.collect(),
+        operators: operators.collect(),
+        steps: analysis.steps.clone(),
+    }
+}
