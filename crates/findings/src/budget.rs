@@ -43,7 +43,11 @@ fn budget(job: &Job, catalogue: &Catalogue, phase: &Phase) -> Budget {
             share_pct: share(total_ns, phase.total_ns),
         })
         .collect();
-    parts.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.class.cmp(&b.class)));
+    parts.sort_by(|a, b| {
+        b.total_ns
+            .cmp(&a.total_ns)
+            .then_with(|| a.class.cmp(&b.class))
+    });
     Budget {
         side: job.side,
         phase: phase.name.clone(),

@@ -218,14 +218,29 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         for kind in catalogue.kinds() {
-            assert_eq!(kind.remedy.is_some(), kind.source.is_some(), "{}", kind.name);
+            assert_eq!(
+                kind.remedy.is_some(),
+                kind.source.is_some(),
+                "{}",
+                kind.name
+            );
             if let Some(source) = &kind.source {
                 assert!(source.starts_with("https://"), "{source}");
             }
             // Only what is reported at all can be established.
-            assert!(kind.sure_pct.is_none_or(|sure| sure >= kind.least_pct), "{}", kind.name);
+            assert!(
+                kind.sure_pct.is_none_or(|sure| sure >= kind.least_pct),
+                "{}",
+                kind.name
+            );
         }
-        for what in ["host events", "Python functions", "sizes of operators", "other ranks", "steps of the engine"] {
+        for what in [
+            "host events",
+            "Python functions",
+            "sizes of operators",
+            "other ranks",
+            "steps of the engine",
+        ] {
             assert!(catalogue.lack(what).is_some(), "{what}");
         }
     }

@@ -42,7 +42,10 @@ pub(crate) fn compare(
     findings: &[Finding],
 ) -> (Answer, Option<Comparison>) {
     let pair = candidate.phases.iter().find_map(|phase| {
-        let other = baseline.phases.iter().find(|other| other.name == phase.name)?;
+        let other = baseline
+            .phases
+            .iter()
+            .find(|other| other.name == phase.name)?;
         Some((other, phase))
     });
     let Some((before, after)) = pair else {
@@ -68,7 +71,14 @@ pub(crate) fn compare(
         low: b.low - a.high,
         high: b.high - a.low,
     };
-    let parts = parts(baseline, candidate, (before, after), catalogue, findings, a.median);
+    let parts = parts(
+        baseline,
+        candidate,
+        (before, after),
+        catalogue,
+        findings,
+        a.median,
+    );
     let explained: i64 = parts.iter().map(|part| part.difference_ns).sum();
     let comparison = Comparison {
         phase: after.name.clone(),
@@ -78,7 +88,14 @@ pub(crate) fn compare(
         unexplained_ns: difference.median - explained,
         parts,
     };
-    let answer = answer(candidate, (baseline, before), after, &comparison, catalogue, findings);
+    let answer = answer(
+        candidate,
+        (baseline, before),
+        after,
+        &comparison,
+        catalogue,
+        findings,
+    );
     (answer, Some(comparison))
 }
 
@@ -173,9 +190,14 @@ fn answer(
         .collect();
     let rest = d.median - same_way.iter().map(|part| part.difference_ns).sum::<i64>();
     let sign_rest = if rest < 0 { "-" } else { "+" };
-    why.push(format!("{sign_rest}{} in all other parts", time(rest.abs())));
+    why.push(format!(
+        "{sign_rest}{} in all other parts",
+        time(rest.abs())
+    ));
     let cause = found.parts.iter().find_map(|part| part.finding.clone());
-    let kind = findings.iter().find(|finding| Some(&finding.id) == cause.as_ref());
+    let kind = findings
+        .iter()
+        .find(|finding| Some(&finding.id) == cause.as_ref());
     answer.shape = Shape::Cause;
     answer.cause = kind
         .and_then(|finding| catalogue.kind(&finding.kind))

@@ -39,6 +39,14 @@ pub struct Document {
     pub appendix: Appendix,
 }
 
+impl Document {
+    /// Returns what is added to the times of a file for the clock of the document.
+    pub fn clock_shift(&self, name: &str) -> i64 {
+        let file = self.scope.files.iter().find(|file| file.name == name);
+        file.and_then(|file| file.clock_shift_ns).unwrap_or(0)
+    }
+}
+
 /// Paths, and the part of them that was chosen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scope {
@@ -71,6 +79,8 @@ pub struct File {
     pub rank: Option<u32>,
     /// Size.
     pub bytes: u64,
+    /// What is added to its times for the clock of the document, in the middle of the recording.
+    pub clock_shift_ns: Option<i64>,
     /// Why it is not used.
     pub problem: Option<String>,
 }

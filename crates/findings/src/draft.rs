@@ -22,10 +22,7 @@ pub(crate) enum Strength {
 #[derive(Clone, Debug)]
 pub(crate) enum Gain {
     /// A replay with this change; of each step at most the cost if `is_capped`.
-    Replay {
-        change: Change,
-        is_capped: bool,
-    },
+    Replay { change: Change, is_capped: bool },
     /// What the affected steps take longer than the others of the same graph: nothing is left to replay.
     Cost,
     /// No change is known that would remove it.
@@ -79,7 +76,10 @@ impl Draft {
 
     /// Sets the affected steps: those in which a predicate takes time, with that time.
     pub(crate) fn over(mut self, job: &Job, phase: &Phase, takes: impl Fn(&Item) -> bool) -> Self {
-        let each = phase.steps.iter().map(|at| (*at, job.steps[*at].sum(&takes)));
+        let each = phase
+            .steps
+            .iter()
+            .map(|at| (*at, job.steps[*at].sum(&takes)));
         self.values = each.collect();
         let guessed = job.of(phase).flat_map(|step| &step.items);
         let guessed = guessed.filter(|item| takes(item));
@@ -144,7 +144,8 @@ impl Draft {
         let steps = steps.map(|(at, _)| job.steps[*at].row.step).collect();
         let share_text = crate::numbers::pct(share_pct);
         let cost_text = time(affected.median);
-        let mut words: Vec<(&str, &str)> = self.words.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let mut words: Vec<(&str, &str)> =
+            self.words.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let phase_word = phase_word(&self.phase);
         words.extend([
             ("share", share_text.as_str()),
@@ -252,7 +253,8 @@ pub(crate) fn longest_of(
         let items = step.items.iter().filter(|item| takes(item));
         items.map(move |item| (*step, item))
     });
-    let (step, item) = all.max_by_key(|(step, item)| (item.longest_ns, std::cmp::Reverse(step.row.step)))?;
+    let (step, item) =
+        all.max_by_key(|(step, item)| (item.longest_ns, std::cmp::Reverse(step.row.step)))?;
     let facts = job.facts.iter().find(|facts| facts.rank == item.on_rank)?;
     let (begin, end) = step.host();
     let event = facts.examples.within(name, (begin, end));
@@ -292,4 +294,3 @@ pub(crate) fn said(job: &Job, text: String) -> Evidence {
         ..Evidence::default()
     }
 }
-

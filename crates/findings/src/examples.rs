@@ -16,8 +16,6 @@ pub(crate) struct Event {
 /// Events of one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Named {
-    pub(crate) count: u64,
-    pub(crate) total_ns: i64,
     /// Longest first.
     pub(crate) longest: Vec<Event>,
     /// Host stack of the longest one, outermost first; of GPU work that of its launch.
@@ -83,8 +81,6 @@ impl Examples {
                 duration_ns: *ns,
             });
             let named = Named {
-                count: slot.count,
-                total_ns: slot.total_ns,
                 longest: events.collect(),
                 stack: stack(work, slice),
             };

@@ -74,7 +74,10 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     let mut sides: BTreeMap<Side, Vec<Recording>> = BTreeMap::new();
     for recording in recordings {
         if recording.has_gpu_work() {
-            sides.entry(recording.facts.side).or_default().push(recording);
+            sides
+                .entry(recording.facts.side)
+                .or_default()
+                .push(recording);
         }
     }
     let mut jobs = Vec::new();
@@ -154,6 +157,13 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
                 sentence::answer(job, catalogue, &document.findings, &document.not_recorded);
         }
     }
+    for facts in jobs.iter().flat_map(|job| &job.facts) {
+        let mut files = document.scope.files.iter_mut();
+        if let Some(file) = files.find(|file| file.name == facts.name) {
+            file.rank = Some(facts.rank);
+            file.clock_shift_ns = Some(facts.clock_shift_ns);
+        }
+    }
     document.figures = figures::figures(&jobs, request);
     document.next = next(&document, &paths);
     Ok(document)
@@ -184,12 +194,20 @@ fn cannot_say(document: &mut Document, text: &str) {
 
 /// Returns the paths for commands: those given.
 fn paths(request: &Request) -> String {
-    let quoted: Vec<String> = request.paths.iter().map(|path| words::quoted(path)).collect();
+    let quoted: Vec<String> = request
+        .paths
+        .iter()
+        .map(|path| words::quoted(path))
+        .collect();
     quoted.join(" ")
 }
 
 fn own_paths(job: &Job) -> String {
-    let quoted: Vec<String> = job.facts.iter().map(|facts| words::quoted(&facts.name)).collect();
+    let quoted: Vec<String> = job
+        .facts
+        .iter()
+        .map(|facts| words::quoted(&facts.name))
+        .collect();
     quoted.join(" ")
 }
 
@@ -207,7 +225,11 @@ fn findings(context: &Context<'_>, request: &Request) -> Vec<Finding> {
         if share(phase.total_ns, all) < LEAST_PHASE {
             continue;
         }
-        found.extend(drafts(context, phase).into_iter().map(|draft| (draft, phase)));
+        found.extend(
+            drafts(context, phase)
+                .into_iter()
+                .map(|draft| (draft, phase)),
+        );
         let reads = request.storage.as_ref();
         let storage = reads.and_then(|reads| crate::storage::draft(context, phase, reads));
         found.extend(storage.map(|draft| (draft, phase)));
@@ -245,9 +267,16 @@ fn findings(context: &Context<'_>, request: &Request) -> Vec<Finding> {
                 match is_capped {
                     true => {
                         let values = draft.values.iter();
-                        values.map(|(at, ns)| gain_of(*at).clamp(0, (*ns).max(0))).sum()
+                        values
+                            .map(|(at, ns)| gain_of(*at).clamp(0, (*ns).max(0)))
+                            .sum()
                     }
-                    false => phase.steps.iter().map(|at| gain_of(*at)).sum::<i64>().max(0),
+                    false => phase
+                        .steps
+                        .iter()
+                        .map(|at| gain_of(*at))
+                        .sum::<i64>()
+                        .max(0),
                 }
             }
             _ => 0,
@@ -319,7 +348,9 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
     let total: i64 = job.phases.iter().map(|phase| phase.total_ns).sum();
     let group = |group: Group| -> f64 {
         let items = job.steps.iter().filter(|step| step.is_used);
-        let ns = items.map(|step| step.sum(|item| item.group() == group)).sum();
+        let ns = items
+            .map(|step| step.sum(|item| item.group() == group))
+            .sum();
         share(ns, total)
     };
     let mut lacks: Vec<&str> = Vec::new();
@@ -329,7 +360,9 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
         lacks.push("Python functions");
     }
     let world = job.facts.iter().filter_map(|facts| facts.world_size).max();
-    if world.is_some_and(|world| (job.facts.len() as u64) < u64::from(world)) && group(Group::Comm) >= 1.0 {
+    if world.is_some_and(|world| (job.facts.len() as u64) < u64::from(world))
+        && group(Group::Comm) >= 1.0
+    {
         lacks.push("other ranks");
     }
     if facts.steps_by == "whole" {
@@ -366,7 +399,11 @@ fn next(document: &Document, paths: &str) -> Vec<Next> {
             shows: shows(command).to_owned(),
         }));
     }
-    for other in document.findings.iter().filter(|other| Some(other.id.as_str()) != first.map(|f| f.id.as_str())) {
+    for other in document
+        .findings
+        .iter()
+        .filter(|other| Some(other.id.as_str()) != first.map(|f| f.id.as_str()))
+    {
         for command in other.commands.iter().take(1) {
             if out.len() < 5 && !out.iter().any(|known| known.command == *command) {
                 out.push(Next {
@@ -387,7 +424,10 @@ fn shows(command: &str) -> &'static str {
         ("critical-path", "the path of the step, segment by segment"),
         ("trace-info launch", "launch gaps and queues"),
         ("trace-info comm", "waits and bandwidth of all collectives"),
-        ("trace-info roofline", "the distance from the limit by operator"),
+        (
+            "trace-info roofline",
+            "the distance from the limit by operator",
+        ),
         ("trace-info kernels", "kernels by time"),
         ("trace-info memory", "allocated and reserved memory"),
         ("cycle-rca", "phases and slow cycles"),

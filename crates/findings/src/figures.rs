@@ -36,13 +36,19 @@ pub(crate) fn figures(jobs: &[Job], request: &Request) -> Figures {
         stacks: Vec::new(),
         host_gaps: host_gaps(job),
         memory: memory(job),
-        storage: request.storage.as_ref().and_then(|reads| storage::figures(job, reads)),
+        storage: request
+            .storage
+            .as_ref()
+            .and_then(|reads| storage::figures(job, reads)),
     }
 }
 
 fn steps(job: &Job) -> Vec<StepPoint> {
-    let used: FxHashMap<u32, bool> =
-        job.steps.iter().map(|step| (step.row.step, step.is_used)).collect();
+    let used: FxHashMap<u32, bool> = job
+        .steps
+        .iter()
+        .map(|step| (step.row.step, step.is_used))
+        .collect();
     let rank = job.rank();
     let rows = job.analysis.steps.iter().map(|row| {
         let batch = trace_model::step_name::step_batch(&row.name);
@@ -87,7 +93,11 @@ fn timelines(job: &Job) -> Vec<Timeline> {
 
 fn timeline(job: &Job, role: &str, step: &StepFact, usual: &StepFact) -> Option<Timeline> {
     let row = &step.row;
-    let graph_step = job.graph.steps(job.at).iter().find(|s| s.number == row.step)?;
+    let graph_step = job
+        .graph
+        .steps(job.at)
+        .iter()
+        .find(|s| s.number == row.step)?;
     // What takes at least a twentieth of the difference differs.
     let difference = row.duration_ns - usual.row.duration_ns;
     let differing: Vec<(Class, String)> = match role == "median" || difference <= 0 {
@@ -98,7 +108,8 @@ fn timeline(job: &Job, role: &str, step: &StepFact, usual: &StepFact) -> Option<
             .map(|part| (part.class, part.name))
             .collect(),
     };
-    let differs = |class: Class, name: &str| differing.iter().any(|(c, n)| *c == class && n == name);
+    let differs =
+        |class: Class, name: &str| differing.iter().any(|(c, n)| *c == class && n == name);
     let mut lanes: Vec<Lane> = Vec::new();
     let path = job.graph.path(job.at, graph_step);
     let spans = path.iter().map(|segment| Span {
@@ -120,13 +131,16 @@ fn timeline(job: &Job, role: &str, step: &StepFact, usual: &StepFact) -> Option<
             continue;
         }
         let (begin, end) = (op.begin_ns.max(row.begin_ns), op.end_ns.min(row.end_ns));
-        streams.entry((op.device, op.stream)).or_default().push(Span {
-            begin_ns: begin - row.begin_ns,
-            duration_ns: end - begin,
-            class: op.class.name(),
-            name: plain(&op.name, 200),
-            differs: differs(op.class, &op.name),
-        });
+        streams
+            .entry((op.device, op.stream))
+            .or_default()
+            .push(Span {
+                begin_ns: begin - row.begin_ns,
+                duration_ns: end - begin,
+                class: op.class.name(),
+                name: plain(&op.name, 200),
+                differs: differs(op.class, &op.name),
+            });
     }
     lanes.extend(streams.into_iter().map(|((device, stream), mut spans)| {
         spans.sort_by_key(|span| (span.begin_ns, span.duration_ns));
@@ -234,7 +248,9 @@ fn roofline(job: &Job) -> Option<Roofline> {
 
 fn kernels(job: &Job) -> Vec<KernelRow> {
     let facts = job.headline_facts();
-    let steps = i64::try_from(job.graph.steps(job.at).len()).unwrap_or(1).max(1);
+    let steps = i64::try_from(job.graph.steps(job.at).len())
+        .unwrap_or(1)
+        .max(1);
     let limit = |name: &str| {
         let mut rows = facts.limits.operators.iter();
         rows.find(|row| row.kernel == name)?.pct

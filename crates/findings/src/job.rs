@@ -201,7 +201,8 @@ impl Job {
             parts.push(part);
             facts.push(found.unwrap_or(0));
         }
-        let mut slots: Vec<Option<Facts>> = kept.into_iter().map(|(facts, _)| Some(facts)).collect();
+        let mut slots: Vec<Option<Facts>> =
+            kept.into_iter().map(|(facts, _)| Some(facts)).collect();
         let facts = facts.into_iter().filter_map(|at| slots.get_mut(at)?.take());
         let mut facts: Vec<Facts> = facts.collect();
         let comm = CommJob::new(&digests);
@@ -209,7 +210,17 @@ impl Job {
         for ((facts, digest), clock) in facts.iter_mut().zip(&digests).zip(&comm.clocks) {
             facts.rank = digest.rank.0;
             let own = digest.base_time_ns;
-            facts.base_ns = own;
+            let middle = digest
+                .runs
+                .get(digest.runs.len() / 2)
+                .map_or(0, |run| run.start_ns);
+            facts.clock_shift_ns = match clock {
+                Some(clock) if clock.fit.samples > 0 => {
+                    let at = clock.fit.to_reference(middle.saturating_add(own));
+                    at.saturating_sub(base_ns).saturating_sub(middle)
+                }
+                _ => own.saturating_sub(base_ns),
+            };
             match clock {
                 Some(clock) if clock.fit.samples > 0 => facts.shift(|at| {
                     let at = clock.fit.to_reference(at.saturating_add(own));
@@ -368,7 +379,12 @@ impl Job {
                     if ns == 0 {
                         continue;
                     }
-                    let key = (segment.class, portion, segment.on_rank, segment.name.clone());
+                    let key = (
+                        segment.class,
+                        portion,
+                        segment.on_rank,
+                        segment.name.clone(),
+                    );
                     let item = sums.entry(key).or_insert_with(|| Item {
                         class: segment.class,
                         portion,
@@ -411,15 +427,25 @@ impl Job {
             });
         }
         self.focus = single.and_then(|(number, _)| {
-            let found = steps.iter().position(|step: &StepFact| step.row.step == number)?;
+            let found = steps
+                .iter()
+                .position(|step: &StepFact| step.row.step == number)?;
             steps[found].is_used = true;
             Some(found)
         });
         if steps.is_empty() || (single.is_some() && self.focus.is_none()) {
             let count = self.graph.steps(self.at).len();
             known.sort_unstable();
-            let last = self.graph.steps(self.at).last().map_or(0, |step| step.end_ns);
-            let first = self.graph.steps(self.at).first().map_or(0, |step| step.begin_ns);
+            let last = self
+                .graph
+                .steps(self.at)
+                .last()
+                .map_or(0, |step| step.end_ns);
+            let first = self
+                .graph
+                .steps(self.at)
+                .first()
+                .map_or(0, |step| step.begin_ns);
             return Err(NoJob::NothingChosen(format!(
                 "nothing is chosen: the steps are numbered 1 to {count}, the phases are {}, the window is {first}..{last} ns",
                 known.join(", ")
@@ -442,7 +468,11 @@ impl Job {
             phases[place].steps.push(at);
             phases[place].total_ns += step.row.duration_ns;
         }
-        phases.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+        phases.sort_by(|a, b| {
+            b.total_ns
+                .cmp(&a.total_ns)
+                .then_with(|| a.name.cmp(&b.name))
+        });
         if let Some(at) = self.focus {
             phases.retain(|phase| phase.name == steps[at].phase);
         }

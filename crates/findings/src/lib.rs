@@ -3,7 +3,7 @@
 //! * [`Recording`]: what is kept of one trace, so that it can be dropped before the next one is read;
 //! * [`explain()`]: all recordings of a job, or two sides, to one [`Document`];
 //! * [`Document`]: the answer as data. Text, pages and tracks are made of it alone;
-//! * [`text()`], [`show`], [`markdown`]: the answer as text;
+//! * [`text()`], [`show`], [`markdown`]: the answer as text; [`tracks()`]: as events for a timeline; [`cut_out`]: the window of a finding;
 //! * [`Catalogue`]: kinds of findings with thresholds, words and remedies, as data;
 //! * [`Reads`]: reads from storage beside the steps.
 //!
@@ -25,6 +25,7 @@
 mod budget;
 mod catalogue;
 mod comparison;
+mod cut;
 mod document;
 mod draft;
 mod examples;
@@ -38,6 +39,7 @@ mod sentence;
 mod single;
 mod storage;
 mod text;
+mod tracks;
 mod words;
 
 pub use catalogue::{Catalogue, Kind, KindRole, Recorder};
@@ -47,5 +49,6 @@ pub use job::Choice;
 pub use recording::{Recording, RecordingOptions, arg_keys};
 pub use storage::Reads;
 pub use text::{markdown, show, text};
+pub use tracks::{cut_out, tracks};
 
 use family::device_limit as family_device_limit;

@@ -114,11 +114,46 @@ mod tests {
     fn medians_have_the_interval_of_the_sign_test() {
         // Tables of the sign test: 6 values give all of them, 10 the second to the ninth, 20 the sixth to the fifteenth.
         let of = |n: i64| interval(1..=n);
-        assert_eq!(of(1), Interval { median: 1, low: 1, high: 1 });
-        assert_eq!(of(6), Interval { median: 3, low: 1, high: 6 });
-        assert_eq!(of(10), Interval { median: 5, low: 2, high: 9 });
-        assert_eq!(of(20), Interval { median: 10, low: 6, high: 15 });
-        assert_eq!(of(100), Interval { median: 50, low: 40, high: 61 });
+        assert_eq!(
+            of(1),
+            Interval {
+                median: 1,
+                low: 1,
+                high: 1
+            }
+        );
+        assert_eq!(
+            of(6),
+            Interval {
+                median: 3,
+                low: 1,
+                high: 6
+            }
+        );
+        assert_eq!(
+            of(10),
+            Interval {
+                median: 5,
+                low: 2,
+                high: 9
+            }
+        );
+        assert_eq!(
+            of(20),
+            Interval {
+                median: 10,
+                low: 6,
+                high: 15
+            }
+        );
+        assert_eq!(
+            of(100),
+            Interval {
+                median: 50,
+                low: 40,
+                high: 61
+            }
+        );
         assert_eq!(interval([]), Interval::default());
     }
 

@@ -104,11 +104,10 @@ pub(crate) struct Facts {
     pub(crate) name: String,
     pub(crate) rank: u32,
     pub(crate) side: Side,
-    /// Bytes that were read.
-    pub(crate) bytes: u64,
     pub(crate) format: String,
     pub(crate) world_size: Option<u32>,
-    pub(crate) base_ns: i64,
+    /// What was added to its times, in the middle of the recording.
+    pub(crate) clock_shift_ns: i64,
     pub(crate) steps_by: &'static str,
     pub(crate) recorder: Recorder,
     pub(crate) has_calls: bool,
@@ -209,10 +208,9 @@ impl Recording {
             name: name.to_owned(),
             rank: digest.rank.0,
             side: Side::Only,
-            bytes: meta.input_bytes,
             format: meta.format.to_owned(),
             world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
-            base_ns: meta.base_time_ns,
+            clock_shift_ns: 0,
             steps_by,
             recorder: recorder(trace),
             has_calls: !index.activities().calls().is_empty(),
@@ -242,6 +240,26 @@ impl Recording {
     /// Returns the path as given or found.
     pub fn name(&self) -> &str {
         &self.facts.name
+    }
+
+    /// Returns its format.
+    pub fn format(&self) -> &str {
+        &self.facts.format
+    }
+
+    /// Returns its side.
+    pub fn side(&self) -> Side {
+        self.facts.side
+    }
+
+    /// Returns its rank, as far as the recording or its name gives it.
+    pub fn rank(&self) -> u32 {
+        self.digest.rank.0
+    }
+
+    /// Returns why it holds no GPU activity, if it holds none.
+    pub fn no_gpu_work(&self) -> Option<&str> {
+        self.facts.no_work.as_deref()
     }
 
     /// Returns `true` if it holds GPU activity.
@@ -407,14 +425,21 @@ fn kernels_of(work: &GpuWork<'_>) -> Vec<Kernel> {
     let all = gpu_time::kernels(work, work.events(), &options);
     let rows = all.groups.into_iter();
     let rows = rows.map(|group| Kernel {
-        class: group.class.map_or("memcpy", |class| class.name()).to_owned(),
+        class: group
+            .class
+            .map_or("memcpy", |class| class.name())
+            .to_owned(),
         calls: group.spread.count,
         total_ns: group.spread.sum_ns,
         share_pct: group.share_gpu_pct,
         name: group.name,
     });
     let mut rows: Vec<Kernel> = rows.collect();
-    rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+    rows.sort_by(|a, b| {
+        b.total_ns
+            .cmp(&a.total_ns)
+            .then_with(|| a.name.cmp(&b.name))
+    });
     rows
 }
 

@@ -32,11 +32,17 @@ pub(crate) fn answer(
     }
     // A cause of the phase with most time first; of another phase only if none is found there.
     let of_phase = |finding: &&Finding| finding.place.phase.as_deref() == Some(phase.name.as_str());
-    let causes = || findings.iter().filter(|finding| is_answer(catalogue, finding));
+    let causes = || {
+        findings
+            .iter()
+            .filter(|finding| is_answer(catalogue, finding))
+    };
     let cause = causes().find(of_phase).or_else(|| causes().next());
     if let Some(cause) = cause {
         let own = job.phases.iter();
-        let own = own.clone().find(|own| Some(own.name.as_str()) == cause.place.phase.as_deref());
+        let own = own
+            .clone()
+            .find(|own| Some(own.name.as_str()) == cause.place.phase.as_deref());
         return because(job, own.unwrap_or(phase), cause, catalogue);
     }
     limit_or_nothing(job, phase, catalogue, findings, missing)
@@ -58,11 +64,7 @@ pub(crate) fn subject(job: &Job, phase: &Phase) -> String {
     match (n, phase.name.as_str()) {
         (1, "whole") => format!("The recording takes {}", time(times.median)),
         (1, _) => format!("The {word} step takes {}", time(times.median)),
-        _ => format!(
-            "{} steps take {}",
-            capital(&word),
-            with_interval(times, n)
-        ),
+        _ => format!("{} steps take {}", capital(&word), with_interval(times, n)),
     }
 }
 
@@ -75,7 +77,11 @@ pub(crate) fn with_interval(times: Interval, n: usize) -> String {
             time(times.low),
             time(times.high)
         ),
-        false => format!("{median} (median of {n}; {} to {})", time(times.low), time(times.high)),
+        false => format!(
+            "{median} (median of {n}; {} to {})",
+            time(times.low),
+            time(times.high)
+        ),
     }
 }
 
@@ -117,7 +123,12 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
         "That is {}{each}, {} of their time",
         match cost.low == cost.high {
             true => time(cost.median),
-            false => format!("{} ({} to {})", time(cost.median), time(cost.low), time(cost.high)),
+            false => format!(
+                "{} ({} to {})",
+                time(cost.median),
+                time(cost.low),
+                time(cost.high)
+            ),
         },
         pct(cause.share_pct)
     );
@@ -145,7 +156,9 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
             cause.confidence.name()
         ),
         rank: cause.place.rank.or(Some(job.rank())),
-        cause: catalogue.kind(&cause.kind).and_then(|kind| kind.cause.clone()),
+        cause: catalogue
+            .kind(&cause.kind)
+            .and_then(|kind| kind.cause.clone()),
         finding: Some(cause.id.clone()),
         ..base(job, phase)
     }
@@ -163,7 +176,11 @@ pub(crate) fn mostly(job: &Job, phase: &Phase, catalogue: &Catalogue, most: usiz
         .take(most)
         .filter(|(_, ns)| share(*ns, phase.total_ns) >= 3.0)
         .map(|(class, ns)| {
-            format!("{} {}", pct(share(*ns, phase.total_ns)), catalogue.label(class))
+            format!(
+                "{} {}",
+                pct(share(*ns, phase.total_ns)),
+                catalogue.label(class)
+            )
         })
         .collect();
     words.join(", ")
@@ -229,7 +246,10 @@ fn limit_or_nothing(
             "{subject} and {} bound by GPU work: {mostly}. How far that is from the limit of the device is not known{}.",
             if one { "is" } else { "are" },
             match missing.iter().find(|m| m.what == "sizes of operators") {
-                Some(lack) => format!(": the recording holds no sizes of operators ({})", lack.record),
+                Some(lack) => format!(
+                    ": the recording holds no sizes of operators ({})",
+                    lack.record
+                ),
                 None => String::new(),
             }
         );
@@ -256,6 +276,9 @@ fn limit_or_nothing(
 /// Returns what to record, as a sentence.
 fn record(missing: &[Missing]) -> String {
     missing.first().map_or_else(String::new, |lack| {
-        format!(" Record {} ({}): that decides {}.", lack.what, lack.record, lack.decides)
+        format!(
+            " Record {} ({}): that decides {}.",
+            lack.what, lack.record, lack.decides
+        )
     })
 }

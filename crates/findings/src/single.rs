@@ -82,7 +82,8 @@ pub(crate) fn answer(job: &Job, catalogue: &Catalogue, findings: &[Finding], at:
     };
     let sign = if longer { "+" } else { "-" };
     let found = findings.iter().find(|finding| {
-        finding.place.steps.contains(&number) && crate::explain::is_cause(catalogue, finding)
+        finding.place.steps.contains(&number)
+            && crate::explain::is_cause(catalogue, finding)
             && matches!(finding.kind.as_str(), "pause" | "garbage_collection_pause")
     });
     answer.shape = Shape::Cause;

@@ -8,7 +8,7 @@ use blkio_parser::pipeline::{self, ReadOptions};
 use blkio_parser::{Direction, EventKind};
 use trace_model::interval::Interval;
 
-use crate::document::{Evidence, Storage, StepBytes};
+use crate::document::{Evidence, StepBytes, Storage};
 use crate::draft::{Draft, Gain, Strength};
 use crate::family::{Context, without};
 use crate::job::{Job, Phase, overlap};
@@ -53,7 +53,10 @@ impl Reads {
             &options,
             &mut |events| {
                 let (open, found) = &mut *cell.borrow_mut();
-                for event in events.iter().filter(|event| event.direction == Direction::Read) {
+                for event in events
+                    .iter()
+                    .filter(|event| event.direction == Direction::Read)
+                {
                     let place = (event.dev, event.sector);
                     match event.kind {
                         EventKind::Issue if event.other_ns > 0 => {
@@ -184,7 +187,10 @@ pub(crate) fn figures(job: &Job, reads: &Reads) -> Option<Storage> {
         let (begin, end) = (step.row.begin_ns, step.row.end_ns);
         let from = all.partition_point(|read| read.issue_ns < begin);
         let own = all.get(from..).unwrap_or_default().iter();
-        let bytes = own.take_while(|read| read.issue_ns < end).map(|read| read.bytes).sum();
+        let bytes = own
+            .take_while(|read| read.issue_ns < end)
+            .map(|read| read.bytes)
+            .sum();
         bytes_per_step.push(StepBytes {
             rank: job.rank(),
             step: step.row.step,
@@ -202,7 +208,11 @@ pub(crate) fn figures(job: &Job, reads: &Reads) -> Option<Storage> {
         clock: reads.clock.clone(),
         clock_within_ns: reads.within_ns,
         idle_while_reading_ns: bytes_per_step.iter().map(|step| step.idle_ns).sum(),
-        longest_ns: all.iter().map(|read| read.complete_ns - read.issue_ns).max().unwrap_or(0),
+        longest_ns: all
+            .iter()
+            .map(|read| read.complete_ns - read.issue_ns)
+            .max()
+            .unwrap_or(0),
         bytes_per_step,
         bytes_per_token: per_token,
     })
@@ -280,7 +290,10 @@ mod tests {
         for begin in 0..22 {
             for end in begin..22 {
                 let each = (begin..end).filter(|at| is_in(&flying, *at) && !is_in(&busy, *at));
-                assert_eq!(idle_while(&busy, &flying, (begin, end)), each.count() as i64);
+                assert_eq!(
+                    idle_while(&busy, &flying, (begin, end)),
+                    each.count() as i64
+                );
             }
         }
     }

@@ -26,7 +26,9 @@ pub fn text(document: &Document) -> String {
     out.push(String::new());
     out.extend(trust(document));
     let budget = main_budget(document);
-    if let Some(budget) = budget.filter(|_| document.answer.shape != Shape::CannotSay || !document.budget.is_empty()) {
+    if let Some(budget) =
+        budget.filter(|_| document.answer.shape != Shape::CannotSay || !document.budget.is_empty())
+    {
         out.push(String::new());
         out.extend(budget_lines(budget));
     }
@@ -36,13 +38,25 @@ pub fn text(document: &Document) -> String {
             let sign = if part.difference_ns < 0 { "-" } else { "+" };
             out.push(row(&[
                 (&part.label, 52, false),
-                (&format!("{sign}{}", time(part.difference_ns.abs())), 12, true),
+                (
+                    &format!("{sign}{}", time(part.difference_ns.abs())),
+                    12,
+                    true,
+                ),
             ]));
         }
-        let sign = if comparison.unexplained_ns < 0 { "-" } else { "+" };
+        let sign = if comparison.unexplained_ns < 0 {
+            "-"
+        } else {
+            "+"
+        };
         out.push(row(&[
             ("unexplained", 52, false),
-            (&format!("{sign}{}", time(comparison.unexplained_ns.abs())), 12, true),
+            (
+                &format!("{sign}{}", time(comparison.unexplained_ns.abs())),
+                12,
+                true,
+            ),
         ]));
     }
     let missing: Vec<String> = missing(document);
@@ -100,7 +114,10 @@ fn trust(document: &Document) -> Vec<String> {
         ));
     }
     if trust.events_lost > 0 {
-        words.push(format!("{} lost or damaged", counted(trust.events_lost, "event", "events")));
+        words.push(format!(
+            "{} lost or damaged",
+            counted(trust.events_lost, "event", "events")
+        ));
     }
     if let Some(within) = trust.clocks_within_ns {
         words.push(format!("clocks within {}", time(within)));
@@ -187,7 +204,10 @@ fn finding_lines(finding: &Finding, document: &Document) -> Vec<String> {
         _ => "",
     };
     let steps = match finding.place.step_count {
-        1 => format!(" in step {}", finding.place.steps.first().copied().unwrap_or(0)),
+        1 => format!(
+            " in step {}",
+            finding.place.steps.first().copied().unwrap_or(0)
+        ),
         n => format!(" in {n} steps"),
     };
     let gain = match finding.gain_ceiling_ns_per_step {
@@ -253,7 +273,10 @@ pub fn show(finding: &Finding, document: &Document) -> String {
     line("kind", finding.kind.clone());
     line("strength", finding.confidence.name().to_owned());
     line("phase", place.phase.clone().unwrap_or_default());
-    line("rank", place.rank.map_or_else(String::new, |rank| rank.to_string()));
+    line(
+        "rank",
+        place.rank.map_or_else(String::new, |rank| rank.to_string()),
+    );
     let cost = finding.cost_ns_per_affected_step;
     line(
         "cost",
@@ -283,7 +306,13 @@ pub fn show(finding: &Finding, document: &Document) -> String {
     for (at, evidence) in finding.evidence.iter().enumerate() {
         line(if at == 0 { "evidence" } else { "" }, evidence.text.clone());
         if let (Some(id), Some(file)) = (evidence.event_id, &evidence.file) {
-            line("", format!("  event {id} of {file}, at {} ns", evidence.begin_ns.unwrap_or(0)));
+            line(
+                "",
+                format!(
+                    "  event {id} of {file}, at {} ns",
+                    evidence.begin_ns.unwrap_or(0)
+                ),
+            );
         }
     }
     line("refuted by", finding.refute.clone());
@@ -301,7 +330,11 @@ pub fn show(finding: &Finding, document: &Document) -> String {
 
 /// Returns the answer as Markdown, for an issue or a job summary.
 pub fn markdown(document: &Document) -> String {
-    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;");
+    let cell = |text: &str| {
+        text.replace('|', "\\|")
+            .replace('\n', " ")
+            .replace('<', "&lt;")
+    };
     let mut out = format!("**{}**\n", cell(&document.answer.sentence));
     if let Some(budget) = main_budget(document) {
         out += &format!(
@@ -321,10 +354,21 @@ pub fn markdown(document: &Document) -> String {
         out += "\n| difference | time |\n|---|---:|\n";
         for part in &comparison.parts {
             let sign = if part.difference_ns < 0 { "-" } else { "+" };
-            out += &format!("| {} | {sign}{} |\n", cell(&part.label), time(part.difference_ns.abs()));
+            out += &format!(
+                "| {} | {sign}{} |\n",
+                cell(&part.label),
+                time(part.difference_ns.abs())
+            );
         }
-        let sign = if comparison.unexplained_ns < 0 { "-" } else { "+" };
-        out += &format!("| unexplained | {sign}{} |\n", time(comparison.unexplained_ns.abs()));
+        let sign = if comparison.unexplained_ns < 0 {
+            "-"
+        } else {
+            "+"
+        };
+        out += &format!(
+            "| unexplained | {sign}{} |\n",
+            time(comparison.unexplained_ns.abs())
+        );
     }
     if !document.findings.is_empty() {
         out += "\n| finding | strength | cost per step | share | gain at most |\n|---|---|---:|---:|---:|\n";
@@ -340,7 +384,10 @@ pub fn markdown(document: &Document) -> String {
         }
     }
     for lack in &document.not_recorded {
-        out += &format!("\nNot recorded: {}. To record it: `{}`\n", lack.what, lack.record);
+        out += &format!(
+            "\nNot recorded: {}. To record it: `{}`\n",
+            lack.what, lack.record
+        );
     }
     out += &format!("\n{}\n", cell(&trust(document).join(" ")));
     out

@@ -30,7 +30,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     draft.gain = replay("comm:transfer=0");
     draft.rank = Some(job.rank());
     let name = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
-    let name = name.into_iter().next().map_or_else(String::new, |(name, _)| name);
+    let name = name
+        .into_iter()
+        .next()
+        .map_or_else(String::new, |(name, _)| name);
     let steps: Vec<&StepFact> = job.of(phase).collect();
     draft.evidence.extend(longest_of(job, &steps, &name, takes));
     if includes_waiting {
@@ -42,7 +45,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let rows = summarise(&job.digests, &job.comm);
     for row in rows.iter().take(3) {
         let bytes = row.key.bytes;
-        let size = bytes.map_or_else(|| "unknown size".to_owned(), |bytes| report::human::bytes(real(bytes)));
+        let size = bytes.map_or_else(
+            || "unknown size".to_owned(),
+            |bytes| report::human::bytes(real(bytes)),
+        );
         let rate = row.busbw_bytes_per_s.map_or_else(String::new, |rate| {
             format!(", {} bus bandwidth", report::human::byte_rate(rate))
         });
@@ -56,7 +62,9 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             ),
         ));
     }
-    draft.commands.push(format!("inferscope trace-info comm {}", context.paths));
+    draft
+        .commands
+        .push(format!("inferscope trace-info comm {}", context.paths));
     draft.name = Some(name.clone());
     // What is slower than its link is named as that.
     let limits = &job.headline_facts().limits;

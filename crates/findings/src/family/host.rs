@@ -53,13 +53,49 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
 /// Waiting for requests, loading data, the recorder, and time that nothing explains.
 fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
     let job = context.job;
-    type Rule = (&'static str, fn(&Item) -> bool, &'static str, &'static str, Strength);
+    type Rule = (
+        &'static str,
+        fn(&Item) -> bool,
+        &'static str,
+        &'static str,
+        Strength,
+    );
     let rules: [Rule; 5] = [
-        ("input_starvation", |item| item.class == Class::Requests, "requests", "requests=0", Strength::Recorded),
-        ("input_starvation", |item| item.class == Class::Blocked, "another thread or a lock", "", Strength::Favoured),
-        ("input_starvation", |item| item.class == Class::Input, "input data", "input=0", Strength::Recorded),
-        ("profiler_overhead", |item| item.class == Class::Profiler, "", "", Strength::Recorded),
-        ("unexplained", |item| item.class == Class::Unexplained, "", "unexplained=0", Strength::Fits),
+        (
+            "input_starvation",
+            |item| item.class == Class::Requests,
+            "requests",
+            "requests=0",
+            Strength::Recorded,
+        ),
+        (
+            "input_starvation",
+            |item| item.class == Class::Blocked,
+            "another thread or a lock",
+            "",
+            Strength::Favoured,
+        ),
+        (
+            "input_starvation",
+            |item| item.class == Class::Input,
+            "input data",
+            "input=0",
+            Strength::Recorded,
+        ),
+        (
+            "profiler_overhead",
+            |item| item.class == Class::Profiler,
+            "",
+            "",
+            Strength::Recorded,
+        ),
+        (
+            "unexplained",
+            |item| item.class == Class::Unexplained,
+            "",
+            "unexplained=0",
+            Strength::Fits,
+        ),
     ];
     for (kind, takes, what, change, strength) in rules {
         let mut draft = Draft::new(kind, phase).over(job, phase, takes);
@@ -70,7 +106,10 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
         };
         draft.about = what.to_owned();
         let name = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
-        let name = name.into_iter().next().map_or_else(String::new, |(name, _)| name);
+        let name = name
+            .into_iter()
+            .next()
+            .map_or_else(String::new, |(name, _)| name);
         let shown = match name.is_empty() {
             true => what.to_owned(),
             false => format!("{what} (in {})", words::function(&name)),
@@ -93,9 +132,9 @@ fn fill(
     }
     let job = context.job;
     let steps: Vec<_> = draft.values.iter().map(|(at, _)| &job.steps[*at]).collect();
-    draft
-        .evidence
-        .extend(longest_of(job, &steps, name, |item| takes(item) && item.name == name));
+    draft.evidence.extend(longest_of(job, &steps, name, |item| {
+        takes(item) && item.name == name
+    }));
     if !name.is_empty() {
         draft.name = Some(name.to_owned());
         let rank = draft.rank.unwrap_or_else(|| job.rank());
@@ -116,7 +155,9 @@ pub(super) fn place_of(
     if context.job.facts.len() < 2 {
         return Some(context.job.rank());
     }
-    let ranks = sums(context.job, phase, |item| takes(item).then_some(item.on_rank));
+    let ranks = sums(context.job, phase, |item| {
+        takes(item).then_some(item.on_rank)
+    });
     let all: i64 = ranks.iter().map(|(_, ns)| *ns).sum();
     let (rank, ns) = ranks.first()?;
     (ns * 5 >= all * 4).then_some(*rank)

@@ -29,8 +29,7 @@ fn below_limit(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         if row.is_launch_bound || row.kernel.is_empty() || row.bound == "link" {
             continue;
         }
-        let takes =
-            |item: &Item| item.name == row.kernel && matches!(item.class, Class::Kernel(_));
+        let takes = |item: &Item| item.name == row.kernel && matches!(item.class, Class::Kernel(_));
         let Some(class) = job
             .of(phase)
             .flat_map(|step| &step.items)
@@ -41,7 +40,9 @@ fn below_limit(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         };
         let mut draft = Draft::new("slow_kernel", phase).over(job, phase, takes);
         if draft.reported(context.catalogue, phase).is_none()
-            || out.iter().any(|known| known.name.as_ref() == Some(&row.kernel))
+            || out
+                .iter()
+                .any(|known| known.name.as_ref() == Some(&row.kernel))
         {
             continue;
         }
@@ -57,7 +58,9 @@ fn below_limit(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         draft.about = row.name.clone();
         draft.name = Some(row.kernel.clone());
         let steps: Vec<&StepFact> = job.of(phase).collect();
-        draft.evidence.extend(longest_of(job, &steps, &row.kernel, takes));
+        draft
+            .evidence
+            .extend(longest_of(job, &steps, &row.kernel, takes));
         draft.evidence.push(said(
             job,
             format!(
@@ -112,7 +115,9 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         let items = step.items.iter().filter(|item| small(item));
         items.map(|item| item.count).sum()
     };
-    let each = job.of(phase).map(|step| i64::try_from(count(step)).unwrap_or(i64::MAX));
+    let each = job
+        .of(phase)
+        .map(|step| i64::try_from(count(step)).unwrap_or(i64::MAX));
     let middle = median(each).unsigned_abs();
     if middle < MANY {
         return None;

@@ -16,7 +16,9 @@ fn is_launch(item: &Item) -> bool {
 fn numbers(context: &Context<'_>, step: &StepFact) -> (u64, u64) {
     let facts = context.job.headline_facts();
     let graphs = facts.calls_in(step.host());
-    let graphs = graphs.filter(|call| call.kind == Activity::GraphLaunch).count();
+    let graphs = graphs
+        .filter(|call| call.kind == Activity::GraphLaunch)
+        .count();
     (facts.launches_in(step.host()), graphs as u64)
 }
 
@@ -28,7 +30,11 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let steps: Vec<&StepFact> = job.of(phase).collect();
     let numbers: Vec<(u64, u64)> = steps.iter().map(|step| numbers(context, step)).collect();
     let middle = |of: fn(&(u64, u64)) -> u64| {
-        median(numbers.iter().map(|n| i64::try_from(of(n)).unwrap_or(i64::MAX)))
+        median(
+            numbers
+                .iter()
+                .map(|n| i64::try_from(of(n)).unwrap_or(i64::MAX)),
+        )
     };
     let (launches, graphs) = (middle(|n| n.0), middle(|n| n.1));
     // A few launches around a graph are not what a graph would save.
@@ -38,22 +44,33 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     };
     draft.gain = replay("graph");
     draft.rank = super::host::place_of(context, phase, is_launch);
-    draft = draft
-        .word("launches", report::human::count(launches))
-        .word(
-            "graphs",
-            match graphs {
-                0 => ", none of them of a graph".to_owned(),
-                n => format!(" besides {}", counted(n.unsigned_abs(), "graph launch", "graph launches")),
-            },
-        );
-    let name = super::sums(job, phase, |item| is_launch(item).then(|| item.name.clone()));
+    draft = draft.word("launches", report::human::count(launches)).word(
+        "graphs",
+        match graphs {
+            0 => ", none of them of a graph".to_owned(),
+            n => format!(
+                " besides {}",
+                counted(n.unsigned_abs(), "graph launch", "graph launches")
+            ),
+        },
+    );
+    let name = super::sums(job, phase, |item| {
+        is_launch(item).then(|| item.name.clone())
+    });
     if let Some((name, _)) = name.into_iter().find(|(name, _)| !name.is_empty()) {
-        draft.evidence.extend(longest_of(job, &steps, &name, |item| {
-            is_launch(item) && item.name == name
-        }));
+        draft
+            .evidence
+            .extend(longest_of(job, &steps, &name, |item| {
+                is_launch(item) && item.name == name
+            }));
     }
-    let of = |class: Class| median(steps.iter().map(|step| step.sum(|item| item.class == class)));
+    let of = |class: Class| {
+        median(
+            steps
+                .iter()
+                .map(|step| step.sum(|item| item.class == class)),
+        )
+    };
     draft.evidence.push(said(
         job,
         format!(
@@ -88,7 +105,11 @@ pub(super) fn coverage(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         return None;
     }
     let launches = |steps: &[(usize, u64, u64)]| {
-        median(steps.iter().map(|step| i64::try_from(step.1).unwrap_or(i64::MAX)))
+        median(
+            steps
+                .iter()
+                .map(|step| i64::try_from(step.1).unwrap_or(i64::MAX)),
+        )
     };
     // Only where kernels are launched one by one instead.
     if launches(&without) < 20.max(launches(&with).saturating_mul(3)) {

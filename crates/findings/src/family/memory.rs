@@ -21,9 +21,8 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let job = context.job;
     let mut out = Vec::new();
     let is_copy = |item: &Item| matches!(item.class, Class::MemcpyH2d | Class::MemcpyD2h);
-    let is_large = |item: &Item| {
-        is_copy(item) && item.ns >= LARGE_NS * i64::try_from(item.count).unwrap_or(1)
-    };
+    let is_large =
+        |item: &Item| is_copy(item) && item.ns >= LARGE_NS * i64::try_from(item.count).unwrap_or(1);
     let has_both = [Class::MemcpyH2d, Class::MemcpyD2h].iter().all(|class| {
         let mut items = job.of(phase).flat_map(|step| &step.items);
         items.any(|item| item.class == *class && is_large(item))
@@ -54,7 +53,10 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         draft.rank = Some(job.rank());
         draft.about = class.map_or_else(String::new, Class::name);
         let name = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
-        let name = name.into_iter().next().map_or_else(String::new, |(name, _)| name);
+        let name = name
+            .into_iter()
+            .next()
+            .map_or_else(String::new, |(name, _)| name);
         let steps: Vec<&StepFact> = draft.values.iter().map(|(at, _)| &job.steps[*at]).collect();
         draft.evidence.extend(longest_of(job, &steps, &name, takes));
         let named = job.headline_facts().examples.of(&name);
@@ -80,9 +82,9 @@ fn allocations(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.name = Some(name.clone());
     let steps: Vec<&StepFact> = draft.values.iter().map(|(at, _)| &job.steps[*at]).collect();
     for (name, _) in names.iter().take(3) {
-        draft
-            .evidence
-            .extend(longest_of(job, &steps, name, |item| takes(item) && item.name == *name));
+        draft.evidence.extend(longest_of(job, &steps, name, |item| {
+            takes(item) && item.name == *name
+        }));
     }
     let named = job.headline_facts().examples.of(&name);
     draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());

@@ -94,7 +94,8 @@ impl Excess {
 fn is_collector(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let mut words = name.split(|c: char| !(c.is_ascii_alphanumeric()));
-    name.contains("garbage") || words.any(|word| word == "gc" || word == "gcollect" || word == "pythongc")
+    name.contains("garbage")
+        || words.any(|word| word == "gc" || word == "gcollect" || word == "pythongc")
 }
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
@@ -114,7 +115,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "times of steps")]
-    let lengths: Vec<f64> = job.of(phase).map(|step| step.row.duration_ns as f64).collect();
+    let lengths: Vec<f64> = job
+        .of(phase)
+        .map(|step| step.row.duration_ns as f64)
+        .collect();
     let middle = median(job.of(phase).map(|step| step.row.duration_ns));
     #[expect(clippy::cast_precision_loss, reason = "times of steps")]
     let (_, limit) = rca_cycles::outlier_limit(&lengths, 0, middle as f64);
@@ -159,7 +163,11 @@ pub(crate) fn of(
         return None;
     }
     let is_gc = is_collector(&first.name);
-    let kind = if is_gc { "garbage_collection_pause" } else { "pause" };
+    let kind = if is_gc {
+        "garbage_collection_pause"
+    } else {
+        "pause"
+    };
     let takes = |item: &Item| {
         item.class == first.class && item.name == first.name && item.portion == first.portion
     };
@@ -170,7 +178,10 @@ pub(crate) fn of(
         .collect();
     draft.reported(context.catalogue, phase)?;
     let guessed = steps.iter().flat_map(|step| &step.items);
-    draft.guessed_ns = guessed.filter(|item| takes(item)).map(|item| item.guessed_ns).sum();
+    draft.guessed_ns = guessed
+        .filter(|item| takes(item))
+        .map(|item| item.guessed_ns)
+        .sum();
     draft.strength = match (first.ns * 2 > more, first.class) {
         (_, Class::HostUntraced | Class::Unexplained) | (false, _) => Strength::Fits,
         _ => Strength::Recorded,
@@ -188,7 +199,9 @@ pub(crate) fn of(
     }));
     draft.about = first.name.clone();
     draft.name = Some(first.name.clone()).filter(|name| !name.is_empty());
-    draft.evidence.extend(longest_of(job, &steps, &first.name, takes));
+    draft
+        .evidence
+        .extend(longest_of(job, &steps, &first.name, takes));
     for other in all.iter().take(4) {
         if other.ns * 20 < more {
             break;
@@ -200,7 +213,11 @@ pub(crate) fn of(
         };
         draft.evidence.push(said(
             job,
-            format!("{}: {} more than usual{calls}", other.words(), time(other.ns)),
+            format!(
+                "{}: {} more than usual{calls}",
+                other.words(),
+                time(other.ns)
+            ),
         ));
     }
     let rank = draft.rank.unwrap_or_else(|| job.rank());

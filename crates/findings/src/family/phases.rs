@@ -33,16 +33,28 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.strength = Strength::Recorded;
     draft.gain = Gain::Cost;
     draft.rank = Some(job.rank());
-    let times = draft.values.iter().map(|(at, _)| job.steps[*at].row.duration_ns);
+    let times = draft
+        .values
+        .iter()
+        .map(|(at, _)| job.steps[*at].row.duration_ns);
     let middle = median(times);
     let count = draft.values.len();
-    let is_mixed = draft.values.iter().all(|(at, _)| job.steps[*at].phase == "mixed");
+    let is_mixed = draft
+        .values
+        .iter()
+        .all(|(at, _)| job.steps[*at].phase == "mixed");
     let name = if is_mixed { "mixed" } else { "prefill" };
     draft.evidence.push(said(
         job,
-        format!("decode steps take {} (median of {})", time(usual), phase.steps.len()),
+        format!(
+            "decode steps take {} (median of {})",
+            time(usual),
+            phase.steps.len()
+        ),
     ));
-    draft.commands.push(format!("inferscope cycle-rca analyse {}", context.paths));
+    draft
+        .commands
+        .push(format!("inferscope cycle-rca analyse {}", context.paths));
     Some(
         draft
             .word("count", count.to_string())

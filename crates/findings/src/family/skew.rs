@@ -39,7 +39,9 @@ fn late<'a>(job: &'a Job, phase: &Phase) -> Vec<Late<'a>> {
             continue;
         };
         let at = start.saturating_sub(job.base_ns);
-        let step = phase.steps.partition_point(|place| job.steps[*place].row.end_ns <= at);
+        let step = phase
+            .steps
+            .partition_point(|place| job.steps[*place].row.end_ns <= at);
         let Some(step) = phase.steps.get(step).copied() else {
             continue;
         };
@@ -76,7 +78,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let persistent = job.comm.straggler.as_ref();
     let persistent = persistent.is_some_and(|s| s.persistent && s.member == member);
     let late: Vec<Late<'_>> = match is_one {
-        true => late.into_iter().filter(|one| one.member == member).collect(),
+        true => late
+            .into_iter()
+            .filter(|one| one.member == member)
+            .collect(),
         false => late,
     };
     let mut values: BTreeMap<usize, i64> = BTreeMap::new();
@@ -84,7 +89,8 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         *values.entry(one.step).or_default() += one.ns;
     }
     // Why, by the time that it costs.
-    let mut causes: BTreeMap<(CauseKind, Option<String>), (i64, Cause, &Late<'_>)> = BTreeMap::new();
+    let mut causes: BTreeMap<(CauseKind, Option<String>), (i64, Cause, &Late<'_>)> =
+        BTreeMap::new();
     for one in &late {
         let Some(cause) = &one.collective.cause else {
             continue;
@@ -100,7 +106,9 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     for ((kind, _), (ns, ..)) in &causes {
         *by_kind.entry(*kind).or_default() += *ns;
     }
-    let kind = by_kind.iter().max_by_key(|(kind, ns)| (**ns, std::cmp::Reverse(**kind)));
+    let kind = by_kind
+        .iter()
+        .max_by_key(|(kind, ns)| (**ns, std::cmp::Reverse(**kind)));
     let kind = kind.map(|(kind, _)| *kind);
     let cause = causes
         .iter()
@@ -205,7 +213,12 @@ fn evidence(job: &Job, draft: &mut Draft, cause: &Cause, one: &Late<'_>) {
         _ => words::kernel(name),
     };
     let text = match name.is_empty() {
-        true => format!("rank {} is {} late in step {}", facts.rank, time(one.ns), step.row.step),
+        true => format!(
+            "rank {} is {} late in step {}",
+            facts.rank,
+            time(one.ns),
+            step.row.step
+        ),
         false => format!(
             "rank {} is {} late in step {}: {shown} takes {} there, {} on the other ranks (median)",
             facts.rank,
@@ -269,16 +282,25 @@ fn slower_kernels(job: &Job, member: usize) -> Slower {
     let Some(own) = job.facts.get(member) else {
         return Slower::Some;
     };
-    let (mut slower, mut alike, mut experts_slower, mut others_slower) = (0_i64, 0_i64, 0_i64, 0_i64);
+    let (mut slower, mut alike, mut experts_slower, mut others_slower) =
+        (0_i64, 0_i64, 0_i64, 0_i64);
     let (mut here, mut there) = (0.0, 0.0);
-    for kernel in own.kernels.iter().filter(|kernel| kernel.class != "collective").take(40) {
+    for kernel in own
+        .kernels
+        .iter()
+        .filter(|kernel| kernel.class != "collective")
+        .take(40)
+    {
         let others: Vec<i64> = job
             .facts
             .iter()
             .enumerate()
             .filter(|(at, _)| *at != member)
             .filter_map(|(_, facts)| {
-                let same = facts.kernels.iter().find(|other| other.name == kernel.name)?;
+                let same = facts
+                    .kernels
+                    .iter()
+                    .find(|other| other.name == kernel.name)?;
                 (same.calls == kernel.calls).then_some(same.total_ns)
             })
             .collect();

@@ -64,7 +64,13 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.rank = Some(job.rank());
     draft.about = name.clone();
     draft.name = Some(name.clone());
-    draft.stack = found.2.within.iter().rev().map(|name| plain(name, 200)).collect();
+    draft.stack = found
+        .2
+        .within
+        .iter()
+        .rev()
+        .map(|name| plain(name, 200))
+        .collect();
     for (label, (ns, count, call, step)) in labels.iter().take(4) {
         draft.evidence.push(Evidence {
             text: format!(
