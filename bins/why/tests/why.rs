@@ -69,7 +69,10 @@ fn check(value: &Value, schema: &Value, whole: &Value, place: &str) {
     }
     if let Some(object) = value.as_object() {
         for name in schema["required"].as_array().into_iter().flatten() {
-            assert!(object.contains_key(name.as_str().expect("a name")), "{place}: no {name}");
+            assert!(
+                object.contains_key(name.as_str().expect("a name")),
+                "{place}: no {name}"
+            );
         }
         for (name, value) in object {
             let property = &schema["properties"][name];
@@ -121,17 +124,29 @@ fn planted_faults_are_named() {
         let truth: Value = serde_json::from_str(&truth).expect("the truth is JSON");
         let document = json(&[&folder]);
         check_document(&document);
-        assert_eq!(document["answer"]["shape"], "cause", "{fault}: {}", document["answer"]);
+        assert_eq!(
+            document["answer"]["shape"], "cause",
+            "{fault}: {}",
+            document["answer"]
+        );
         let id = &document["answer"]["finding"];
         let findings = document["findings"].as_array().expect("findings");
-        let finding = findings.iter().find(|finding| finding["id"] == *id).expect("the finding");
+        let finding = findings
+            .iter()
+            .find(|finding| finding["id"] == *id)
+            .expect("the finding");
         let kind = finding["kind"].as_str().expect("a kind");
         let kinds = truth["kinds"].as_array().expect("kinds").iter();
         let mut kinds = kinds.filter_map(Value::as_str);
         assert!(kinds.any(|word| kind.contains(word)), "{fault}: {kind}");
-        let cost = finding["cost_ns_per_step"]["median"].as_f64().expect("a cost");
+        let cost = finding["cost_ns_per_step"]["median"]
+            .as_f64()
+            .expect("a cost");
         let planted = truth["cost_ns_per_step"].as_f64().expect("a cost");
-        assert!((cost - planted).abs() <= 0.1 * planted, "{fault}: {cost} instead of {planted}");
+        assert!(
+            (cost - planted).abs() <= 0.1 * planted,
+            "{fault}: {cost} instead of {planted}"
+        );
         if !truth["rank"].is_null() {
             assert_eq!(finding["where"]["rank"], truth["rank"], "{fault}");
         }
@@ -148,9 +163,14 @@ fn nothing_is_established_without_a_fault() {
         check_document(&document);
         let causes = findings::Catalogue::builtin();
         for finding in document["findings"].as_array().expect("findings") {
-            let kind = causes.kind(finding["kind"].as_str().expect("a kind")).expect("a known kind");
+            let kind = causes
+                .kind(finding["kind"].as_str().expect("a kind"))
+                .expect("a known kind");
             let is_cause = kind.role == findings::KindRole::Cause;
-            assert!(!(is_cause && finding["confidence"] == "established"), "{path}: {finding}");
+            assert!(
+                !(is_cause && finding["confidence"] == "established"),
+                "{path}: {finding}"
+            );
         }
     }
 }
@@ -185,7 +205,10 @@ fn a_file_that_cannot_be_read_is_named_and_the_rest_answered() {
         .filter(|file| !file["problem"].is_null())
         .filter_map(|file| file["name"].as_str())
         .collect();
-    assert!(broken.iter().any(|name| name.ends_with("rank3.json.gz")), "{files:?}");
+    assert!(
+        broken.iter().any(|name| name.ends_with("rank3.json.gz")),
+        "{files:?}"
+    );
     assert_ne!(document["answer"]["shape"], "cannot_say");
     assert_eq!(why(&[&path, "--strict"]).status.code(), Some(3));
 }
@@ -199,23 +222,46 @@ fn scopes_are_echoed_and_empty_ones_list_the_choices() {
     assert_eq!(document["trust"]["steps_used"], 4);
     let one = json(&[&folder, "--step", "5"]);
     check_document(&one);
-    assert!(one["answer"]["sentence"].as_str().is_some_and(|text| text.starts_with("Step 5 ")));
+    assert!(
+        one["answer"]["sentence"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("Step 5 "))
+    );
     let empty = why(&[&folder, "--phase", "training"]);
     assert_eq!(empty.status.code(), Some(2));
-    assert!(text(&empty.stderr).contains("decode"), "{}", text(&empty.stderr));
+    assert!(
+        text(&empty.stderr).contains("decode"),
+        "{}",
+        text(&empty.stderr)
+    );
     assert_eq!(why(&[&folder, "--rank", "7"]).status.code(), Some(2));
 }
 
 #[test]
 fn conditions_end_with_one_and_what_cannot_be_said_with_three() {
     let late = data("serving/late-host");
-    assert_eq!(why(&[&late, "--fail-on", "rank_skew"]).status.code(), Some(1));
+    assert_eq!(
+        why(&[&late, "--fail-on", "rank_skew"]).status.code(),
+        Some(1)
+    );
     assert_eq!(why(&[&late, "--fail-on", "5%"]).status.code(), Some(1));
-    assert_eq!(why(&[&late, "--fail-on", "allocation_in_step"]).status.code(), Some(0));
-    assert_eq!(why(&[&late, "--fail-on", "nonsense"]).status.code(), Some(2));
+    assert_eq!(
+        why(&[&late, "--fail-on", "allocation_in_step"])
+            .status
+            .code(),
+        Some(0)
+    );
+    assert_eq!(
+        why(&[&late, "--fail-on", "nonsense"]).status.code(),
+        Some(2)
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("no-gpu.json");
-    std::fs::write(&path, b"[{\"ph\":\"X\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1,\"name\":\"a\"}]").expect("a file");
+    std::fs::write(
+        &path,
+        b"[{\"ph\":\"X\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1,\"name\":\"a\"}]",
+    )
+    .expect("a file");
     let path = path.display().to_string();
     assert_eq!(why(&[&path]).status.code(), Some(3));
     check_document(&json(&[&path]));
@@ -232,10 +278,17 @@ fn cut_answers_and_tracks_are_of_the_same_document() {
     assert!(serde_json::to_string(&cut).expect("text").len() <= 25_000);
     let out = tempfile::tempdir().expect("a folder");
     let tracks = out.path().join("why.pftrace").display().to_string();
-    assert_eq!(why(&[&folder, "--perfetto", &tracks]).status.code(), Some(0));
+    assert_eq!(
+        why(&[&folder, "--perfetto", &tracks]).status.code(),
+        Some(0)
+    );
     assert!(std::fs::metadata(&tracks).is_ok_and(|meta| meta.len() > 1_000));
     let same = text(&why(&[&folder, "--threads", "1", "--json"]).stdout);
     let whole = text(&why(&[&folder, "--threads", "3", "--json"]).stdout);
     let command = |text: &str| text.replace("--threads 1", "").replace("--threads 3", "");
-    assert_eq!(command(&same), command(&whole), "the same for any number of threads");
+    assert_eq!(
+        command(&same),
+        command(&whole),
+        "the same for any number of threads"
+    );
 }

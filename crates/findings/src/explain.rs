@@ -114,30 +114,32 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     }
     let paths = paths(request);
     let mut kinds: Vec<String> = Vec::new();
+    let mut ranked: Vec<(Finding, i64)> = Vec::new();
     for job in &jobs {
         let context = Context {
             job,
             catalogue,
+            reads: request.storage.as_ref(),
             paths: match is_pair {
                 true => own_paths(job),
                 false => paths.clone(),
             },
         };
-        let found = findings(&context, request);
-        kinds.extend(found.iter().map(|finding| finding.kind.clone()));
-        document.findings.extend(found);
+        let found = findings(&context);
+        kinds.extend(found.iter().map(|(finding, _)| finding.kind.clone()));
+        ranked.extend(found);
         document.budget.extend(budget::budgets(job, catalogue));
     }
     // The side that the answer is about comes first.
-    document.findings.sort_by(|a, b| {
-        let gain = |finding: &Finding| (finding.gain_pct, finding.share_pct);
+    ranked.sort_by(|(a, a_ns), (b, b_ns)| {
         let side = |finding: &Finding| std::cmp::Reverse(finding.place.side);
         side(a)
             .cmp(&side(b))
-            .then_with(|| gain(b).0.total_cmp(&gain(a).0))
-            .then_with(|| gain(b).1.total_cmp(&gain(a).1))
+            .then_with(|| b_ns.cmp(a_ns))
+            .then_with(|| b.share_pct.total_cmp(&a.share_pct))
             .then_with(|| a.id.cmp(&b.id))
     });
+    document.findings = ranked.into_iter().map(|(finding, _)| finding).collect();
     document.total = document.findings.len() as u64;
     document.appendix.rules = catalogue.rules(kinds.iter().map(String::as_str));
     let Some(job) = jobs.last() else {
@@ -217,7 +219,7 @@ const LEAST_PHASE: f64 = 2.0;
 /// Maximum number of drafts whose gain is replayed.
 const REPLAYED: usize = 32;
 
-fn findings(context: &Context<'_>, request: &Request) -> Vec<Finding> {
+fn findings(context: &Context<'_>) -> Vec<(Finding, i64)> {
     let job = context.job;
     let all: i64 = job.phases.iter().map(|phase| phase.total_ns).sum();
     let mut found: Vec<(Draft, &Phase)> = Vec::new();
@@ -230,9 +232,6 @@ fn findings(context: &Context<'_>, request: &Request) -> Vec<Finding> {
                 .into_iter()
                 .map(|draft| (draft, phase)),
         );
-        let reads = request.storage.as_ref();
-        let storage = reads.and_then(|reads| crate::storage::draft(context, phase, reads));
-        found.extend(storage.map(|draft| (draft, phase)));
     }
     found.retain(|(draft, phase)| draft.reported(context.catalogue, phase).is_some());
     found.sort_by_key(|(draft, _)| std::cmp::Reverse(draft.total_ns()));
@@ -281,7 +280,7 @@ fn findings(context: &Context<'_>, request: &Request) -> Vec<Finding> {
             }
             _ => 0,
         };
-        Some(draft.finish(kind, job, phase, gain_ns))
+        Some((draft.finish(kind, job, phase, gain_ns), gain_ns))
     });
     finished.collect()
 }

@@ -4,6 +4,7 @@ use critical_path::{Analysis, Change, Class, Graph, Group, Options, StepRow, ana
 use gpu_time::comm::{Job as CommJob, RankDigest, assign_ranks};
 use rustc_hash::FxHashMap;
 use trace_model::interval::Interval;
+use trace_model::kernel::KernelClass;
 use trace_model::step_name::{step_batch, step_group};
 
 use crate::document::{Note, Side};
@@ -64,6 +65,17 @@ pub(crate) struct Gap {
     pub(crate) is_sync: bool,
 }
 
+/// Number of elementwise kernels one after the other from which they are a chain.
+const CHAIN: u64 = 3;
+
+/// Elementwise kernels one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chain {
+    pub(crate) kernels: u64,
+    /// Their time with the gaps between them.
+    pub(crate) ns: i64,
+}
+
 /// A step of the rank that the answer is about.
 #[derive(Clone, Debug)]
 pub(crate) struct StepFact {
@@ -71,6 +83,8 @@ pub(crate) struct StepFact {
     pub(crate) phase: String,
     /// Its time by class and name, most first; adds up to the step time.
     pub(crate) items: Vec<Item>,
+    /// Runs of elementwise kernels with nothing else between them.
+    pub(crate) chains: Vec<Chain>,
     /// Stretches without GPU activity, ascending.
     pub(crate) gaps: Vec<Gap>,
     /// Whether the answer uses it.
@@ -347,6 +361,9 @@ impl Job {
             let mut gaps: Vec<Gap> = Vec::new();
             let mut gap: Option<Gap> = None;
             let mut is_first = true;
+            let mut chains: Vec<Chain> = Vec::new();
+            // The chain so far, and the time since its last kernel.
+            let (mut chain, mut since) = (Chain::default(), 0);
             for segment in self.graph.path(self.at, step) {
                 let whole = segment.end_ns - segment.begin_ns;
                 let is_wait = segment.class.group() == Group::Sync;
@@ -364,6 +381,21 @@ impl Job {
                         });
                         gap.ns += whole;
                         gap.is_sync |= is_wait;
+                    }
+                }
+                match segment.class {
+                    Class::Kernel(KernelClass::Elementwise) => {
+                        let between = if chain.kernels > 0 { since } else { 0 };
+                        chain.kernels += 1;
+                        chain.ns += between + whole;
+                        since = 0;
+                    }
+                    Class::Queue | Class::LaunchCall | Class::LaunchLatency | Class::Dispatch => {
+                        since += whole;
+                    }
+                    _ => {
+                        chains.push(std::mem::take(&mut chain));
+                        since = 0;
                     }
                 }
                 let is_other = segment.on_rank != rank;
@@ -407,6 +439,8 @@ impl Job {
                 }
             }
             gaps.extend(gap);
+            chains.push(chain);
+            chains.retain(|chain| chain.kernels >= CHAIN);
             let mut items: Vec<Item> = sums.drain().map(|(_, item)| item).collect();
             items.sort_by(|a, b| {
                 let key = |item: &Item| (std::cmp::Reverse(item.ns), item.class, item.portion);
@@ -420,6 +454,7 @@ impl Job {
                 row: (*row).clone(),
                 phase,
                 items,
+                chains,
                 gaps,
                 is_used: row.duration_ns > 0 && !row.flags.contains(&critical_path::Flag::Clipped),
                 batch: batch.and_then(|batch| batch.batch_size()),

@@ -4,8 +4,10 @@ use critical_path::{Mark, Part, PartOptions, marks};
 use gpu_time::comm::{CommRules, RankDigest};
 use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines};
 use roofline::{By, CallOptions, Knowledge, Options as RooflineOptions};
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
 use trace_model::interval::Interval;
-use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
+use trace_model::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
 use trace_model::{Rank, Severity, Slice, Trace};
 
 use crate::catalogue::Recorder;
@@ -70,6 +72,39 @@ pub(crate) struct Limits {
     /// Operators with the largest gains.
     pub(crate) operators: Vec<LimitRow>,
     pub(crate) steps: Vec<roofline::StepRow>,
+    /// Kinds of calls that take at least a hundredth of the time.
+    pub(crate) kinds: Vec<SlowRow>,
+}
+
+/// Calls of one operator, sizes and types.
+#[derive(Clone, Debug)]
+pub(crate) struct SlowRow {
+    pub(crate) op: String,
+    pub(crate) dims: String,
+    /// Kernel with most of its time, and its class.
+    pub(crate) kernel: String,
+    pub(crate) class: String,
+    /// The module that runs it, without number, if it is always the same.
+    pub(crate) module: Option<String>,
+    pub(crate) time_ns: i64,
+    pub(crate) limit_ns: f64,
+    pub(crate) pct: f64,
+    pub(crate) bound: &'static str,
+    pub(crate) is_launch_bound: bool,
+    /// Begin and time of each call on the device, ascending.
+    pub(crate) calls: Vec<(i64, i64)>,
+}
+
+/// A product that a module ran.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ModuleCall {
+    /// Begin of the launch.
+    pub(crate) at_ns: i64,
+    /// Place of the name of the module.
+    pub(crate) module: u32,
+    /// Number of the operator and its sizes.
+    pub(crate) dims: u32,
+    pub(crate) gpu_ns: i64,
 }
 
 /// Time and limit of a class or an operator.
@@ -123,6 +158,9 @@ pub(crate) struct Facts {
     /// When the GPU worked; only where asked for.
     pub(crate) busy: Vec<Interval>,
     pub(crate) limits: Limits,
+    /// Products by module, ascending.
+    pub(crate) modules: Vec<ModuleCall>,
+    pub(crate) module_names: Vec<String>,
     pub(crate) lost: u64,
     /// What the reader or the format found wrong: name and sentence.
     pub(crate) notes: Vec<(String, String)>,
@@ -140,6 +178,17 @@ impl Facts {
         }
         for (begin, end) in &mut self.busy {
             (*begin, *end) = (to(*begin), to(*end));
+        }
+        for call in self
+            .limits
+            .kinds
+            .iter_mut()
+            .flat_map(|kind| &mut kind.calls)
+        {
+            call.0 = to(call.0);
+        }
+        for call in &mut self.modules {
+            call.at_ns = to(call.at_ns);
         }
         for step in &mut self.limits.steps {
             step.host_ns = (to(step.host_ns.0), to(step.host_ns.1));
@@ -204,6 +253,7 @@ impl Recording {
         }
         let (calls, launches) = calls_of(index);
         let has_python = has_activity(trace, index, Activity::PythonFunction);
+        let (limits, modules, module_names) = limits_of(&work);
         let facts = Facts {
             name: name.to_owned(),
             rank: digest.rank.0,
@@ -226,7 +276,9 @@ impl Recording {
                 true => busy_of(&work),
                 false => Vec::new(),
             },
-            limits: limits_of(&work),
+            limits,
+            modules,
+            module_names,
             lost: lost_events,
             notes,
         };
@@ -464,12 +516,12 @@ fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-fn limits_of(work: &GpuWork<'_>) -> Limits {
+fn limits_of(work: &GpuWork<'_>) -> (Limits, Vec<ModuleCall>, Vec<String>) {
     let knowledge = Knowledge::default();
     let mut options = RooflineOptions::new(CallOptions::new(&knowledge));
     options.by = By::Class;
     let Ok(analysis) = roofline::analyse(work, &[], &options, |_| true) else {
-        return Limits::default();
+        return Default::default();
     };
     let device = analysis.devices.get(analysis.main_device);
     let peaks = device.map(|device| &device.peaks);
@@ -500,8 +552,10 @@ fn limits_of(work: &GpuWork<'_>) -> Limits {
         all.filter_map(|(key, _)| Some((key_name(key), peaks.get(key)? * 1e12)))
             .collect()
     });
+    let (modules, names) = modules_of(work, &analysis);
+    let kinds = kinds_of(work, &analysis, &modules, &names);
     let rate = |key| peaks.and_then(|peaks| peaks.get(key)).map(|gb| gb * 1e9);
-    Limits {
+    let limits = Limits {
         device: device
             .filter(|device| device.peaks.is_known())
             .map_or_else(String::new, |device| device.name.clone()),
@@ -512,5 +566,137 @@ fn limits_of(work: &GpuWork<'_>) -> Limits {
         classes: classes.collect(),
         operators: operators.collect(),
         steps: analysis.steps.clone(),
+        kinds,
+    };
+    (limits, modules, names)
+}
+
+/// Returns the products of matrices by the module that ran them, ascending by launch, and the names of the modules.
+fn modules_of(work: &GpuWork<'_>, analysis: &roofline::Analysis) -> (Vec<ModuleCall>, Vec<String>) {
+    let index = work.index();
+    let (mut out, mut names) = (Vec::new(), Vec::new());
+    let mut known: FxHashMap<StrId, Option<u32>> = FxHashMap::default();
+    let mut done: Vec<bool> = vec![false; analysis.list.calls.len()];
+    for (event, call) in work.events().iter().zip(&analysis.list.call_of) {
+        let Some(call_row) = analysis.list.calls.get(*call as usize) else {
+            continue;
+        };
+        let slice = work.slice(event);
+        let is_product = event.kind == gpu_time::WorkKind::Kernel
+            && matches!(index.class(slice), KernelClass::Gemm | KernelClass::MoeGemm);
+        let Some(is_done) = done.get_mut(*call as usize) else {
+            continue;
+        };
+        if !is_product || *is_done || call_row.in_graph {
+            continue;
+        }
+        let Some(launch) = work.launch_of(event) else {
+            continue;
+        };
+        let module = launch.ancestors().find_map(|slice| {
+            let id = slice.name_id()?;
+            *known.entry(id).or_insert_with(|| {
+                let name = work.trace().text(id);
+                name.starts_with("nn.Module: ").then(|| {
+                    names.push(name.to_owned());
+                    u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+                })
+            })
+        });
+        if let Some(module) = module {
+            *is_done = true;
+            out.push(ModuleCall {
+                at_ns: launch.ts().nanos(),
+                module,
+                dims: call_row.kind,
+                gpu_ns: call_row.time_ns,
+            });
+        }
     }
+    out.sort_by_key(|call| (call.at_ns, call.module, call.dims));
+    (out, names)
+}
+
+/// Returns the kinds of calls with numbers that take at least a hundredth of the time, most time first.
+fn kinds_of(
+    work: &GpuWork<'_>,
+    analysis: &roofline::Analysis,
+    modules: &[ModuleCall],
+    names: &[String],
+) -> Vec<SlowRow> {
+    let device = analysis.devices.get(analysis.main_device);
+    let Some(peaks) = device.map(|device| &device.peaks) else {
+        return Vec::new();
+    };
+    let all: i64 = analysis.calls.rows.iter().map(|row| row.time_ns).sum();
+    let mut rows: Vec<&roofline::Row> = analysis
+        .calls
+        .rows
+        .iter()
+        .filter(|row| row.time_ns * 100 >= all && row.pct().is_some())
+        .collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.time_ns), row.name));
+    let mut kernels: FxHashMap<u32, FxHashMap<StrId, i64>> = FxHashMap::default();
+    for row in &rows {
+        kernels.insert(row.name, FxHashMap::default());
+    }
+    for (event, call) in work.events().iter().zip(&analysis.list.call_of) {
+        let kind = analysis
+            .list
+            .calls
+            .get(*call as usize)
+            .map(|call| call.kind);
+        let slot = kind.and_then(|kind| kernels.get_mut(&kind));
+        if let (Some(slot), Some(name)) = (slot, event.name) {
+            *slot.entry(name).or_default() += event.dur_ns();
+        }
+    }
+    let mut calls: FxHashMap<u32, Vec<(i64, i64)>> = FxHashMap::default();
+    for call in &analysis.list.calls {
+        if kernels.contains_key(&call.kind) {
+            calls
+                .entry(call.kind)
+                .or_default()
+                .push((call.start_ns, call.time_ns));
+        }
+    }
+    let rows = rows.into_iter().filter_map(|row| {
+        let kind = analysis.list.kinds.get(row.name as usize)?;
+        let longest = kernels.get(&row.name)?.iter();
+        let longest = longest.max_by_key(|(name, ns)| (**ns, std::cmp::Reverse(name.index())));
+        let kernel = longest.map_or("", |(name, _)| work.trace().text(*name));
+        let mut own: Vec<&str> = modules
+            .iter()
+            .filter(|call| call.dims == row.name)
+            .filter_map(|call| names.get(call.module as usize))
+            .map(|name| module_stem(name))
+            .collect();
+        own.dedup();
+        let module = own
+            .first()
+            .filter(|first| own.iter().all(|name| name == *first));
+        let mut calls = calls.remove(&row.name).unwrap_or_default();
+        calls.sort_unstable();
+        Some(SlowRow {
+            op: kind.op.clone(),
+            dims: kind.dims.clone(),
+            class: trace_model::kernel::class_of(kernel).name().to_owned(),
+            kernel: kernel.to_owned(),
+            module: module.map(|name| (*name).to_owned()),
+            time_ns: row.known_time_ns,
+            limit_ns: row.limit_ns?,
+            pct: row.pct()?,
+            bound: row.bound().map_or("", |bound| bound.name()),
+            is_launch_bound: row.is_launch_bound(peaks),
+            calls,
+        })
+    });
+    rows.collect()
+}
+
+/// Returns the name of a module without prefix and number of its instance.
+fn module_stem(name: &str) -> &str {
+    let name = name.strip_prefix("nn.Module: ").unwrap_or(name);
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    stem.strip_suffix('_').unwrap_or(name)
 }

@@ -30,14 +30,9 @@ pub(crate) fn answer(
     if let Some(at) = job.focus {
         return crate::single::answer(job, catalogue, findings, at);
     }
-    // A cause of the phase with most time first; of another phase only if none is found there.
-    let of_phase = |finding: &&Finding| finding.place.phase.as_deref() == Some(phase.name.as_str());
-    let causes = || {
-        findings
-            .iter()
-            .filter(|finding| is_answer(catalogue, finding))
-    };
-    let cause = causes().find(of_phase).or_else(|| causes().next());
+    // Findings are in the order of the time that their replays save.
+    let mut causes = findings.iter();
+    let cause = causes.find(|finding| is_answer(catalogue, finding));
     if let Some(cause) = cause {
         let own = job.phases.iter();
         let own = own

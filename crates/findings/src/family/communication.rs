@@ -4,15 +4,15 @@ use critical_path::Class;
 use gpu_time::comm::summarise;
 
 use super::{Context, replay, sums};
-use crate::draft::{Draft, Strength, longest_of, said};
+use crate::draft::{Draft, Gain, Strength, longest_of, said};
 use crate::job::{Item, Phase, Portion, StepFact};
 use crate::numbers::{pct, time};
 
-/// Message size from which a collective should reach the speed of its link.
-const LARGE_BYTES: u64 = 1 << 20;
+/// Time of a collective within a node whatever its size, in nanoseconds: what nccl-tests show for a few bytes.
+const LATENCY_NS: f64 = 15_000.0;
 
-/// Share of the link's speed below which such a collective is slow, in percent.
-const SLOW: f64 = 33.0;
+/// Factor over the time that its bytes and its latency need from which a collective is slow.
+const SLOWER: f64 = 2.0;
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let mut out = Vec::new();
@@ -70,24 +70,35 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let limits = &job.headline_facts().limits;
     let link = limits.link_bytes_per_s.filter(|link| *link > 0.0);
     let slow = rows.iter().find_map(|row| {
-        let is_large = row.key.bytes.is_some_and(|bytes| bytes >= LARGE_BYTES);
-        let rate = row.busbw_bytes_per_s.filter(|_| is_large)?;
-        let reached = 100.0 * rate / link?;
-        (reached < SLOW).then_some((row, rate, reached))
+        let rate = row.busbw_bytes_per_s.filter(|rate| *rate > 0.0)?;
+        let latency = row.mean_latency_ns()?;
+        let reached = rate / link?;
+        // Time that the bytes need, and what a collective of no bytes takes.
+        let expected = latency * reached + LATENCY_NS;
+        (latency > SLOWER * expected).then_some((row, rate, reached, expected / latency))
     });
-    if let Some((row, rate, reached)) = slow {
+    if let Some((row, rate, reached, part)) = slow {
         let mut slow = draft.clone();
         slow.kind = "communication_slow";
         slow.strength = Strength::Favoured;
-        slow.gain = match link {
-            Some(link) => replay(&format!("comm=link:{:.3}", link / 1e9)),
-            None => replay("comm:transfer=0"),
+        // What they take longer than expected.
+        for (_, ns) in &mut slow.values {
+            #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+            let longer = *ns as f64 * (1.0 - part);
+            *ns = crate::numbers::whole_ns(longer);
+        }
+        slow.gain = match replay(&format!("comm:transfer={part:.6}")) {
+            Gain::Replay { change, .. } => Gain::Replay {
+                change,
+                is_capped: true,
+            },
+            other => other,
         };
         let op = row.key.op.map_or("collective", |op| op.name());
         slow = slow
             .word("name", op)
             .word("rate", report::human::byte_rate(rate))
-            .word("limit", pct(reached))
+            .word("limit", pct(100.0 * reached))
             .word("device", limits.device.clone());
         if slow.reported(context.catalogue, phase).is_some() {
             out.push(slow);

@@ -2,7 +2,7 @@
 
 use critical_path::Class;
 
-use super::{Context, replay, sums, without};
+use super::{Context, replay, sums};
 use crate::draft::{Draft, Strength, longest_of};
 use crate::job::{Item, Phase, StepFact};
 use crate::recording::is_allocation;
@@ -76,7 +76,11 @@ fn allocations(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let names = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
     let (name, _) = names.first()?.clone();
     draft.strength = Strength::Recorded;
-    draft.gain = without(Class::Api, &name);
+    let all: Vec<String> = names
+        .iter()
+        .map(|(name, _)| format!("api:{name}=0"))
+        .collect();
+    draft.gain = replay(&all.join(","));
     draft.rank = super::host::place_of(context, phase, takes);
     draft.about = name.clone();
     draft.name = Some(name.clone());

@@ -25,6 +25,8 @@ use crate::job::{Job, Phase};
 pub(crate) struct Context<'a> {
     pub(crate) job: &'a Job,
     pub(crate) catalogue: &'a Catalogue,
+    /// Reads from storage beside the recordings.
+    pub(crate) reads: Option<&'a crate::storage::Reads>,
     /// The recordings as arguments of a command.
     pub(crate) paths: String,
 }
@@ -64,6 +66,8 @@ pub(crate) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     out.extend(communication::drafts(context, phase));
     out.extend(memory::drafts(context, phase));
     out.extend(phases::drafts(context, phase));
+    let reads = context.reads;
+    out.extend(reads.and_then(|reads| crate::storage::draft(context, phase, reads)));
     let known: Vec<(&'static str, String, i64)> = out
         .iter()
         .filter_map(|draft| Some((draft.kind, draft.name.clone()?, draft.total_ns())))
