@@ -33,6 +33,8 @@ pub struct Kind {
     pub least_pct: f64,
     /// Share from which direct evidence makes it established; `None` if it never is.
     pub sure_pct: Option<f64>,
+    /// Share that its replay has to save to be the answer; `None` for the usual one.
+    pub answer_pct: Option<f64>,
     /// Title with places in braces.
     pub title: String,
     /// When it is reported.

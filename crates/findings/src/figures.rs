@@ -189,27 +189,16 @@ fn cut(lanes: &mut [Lane]) -> u64 {
 }
 
 fn lateness(job: &Job) -> Option<Lateness> {
-    if job.facts.len() < 2 || !job.comm.knows_waits() {
+    if !job.knows_waits() {
         return None;
     }
     let steps: Vec<&StepFact> = job.steps.iter().take(STEPS / job.facts.len()).collect();
     let mut late = vec![vec![None; steps.len()]; job.facts.len()];
-    for collective in &job.comm.collectives {
-        let (Some(last), Some(ns)) = (collective.last, collective.late_ns) else {
-            continue;
-        };
-        let start = collective.start_ns.get(last).copied().flatten();
-        let (Some(start), Some((member, _))) = (start, collective.matched.runs.get(last)) else {
-            continue;
-        };
-        if collective.contradiction || ns <= collective.error_ns {
-            continue;
-        }
-        let at = start - job.base_ns;
-        let column = steps.partition_point(|step| step.row.end_ns <= at);
-        let cell = late.get_mut(*member).and_then(|row| row.get_mut(column));
+    for one in crate::family::late_ranks(job) {
+        let column = steps.partition_point(|step| step.row.end_ns <= one.at_ns);
+        let cell = late.get_mut(one.member).and_then(|row| row.get_mut(column));
         if let Some(cell) = cell {
-            *cell = Some(cell.unwrap_or(0) + ns);
+            *cell = Some(cell.unwrap_or(0) + one.ns);
         }
     }
     Some(Lateness {

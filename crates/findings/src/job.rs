@@ -1,7 +1,7 @@
 //! All recordings of one job: their graph, their steps, and where the time of each step went.
 
 use critical_path::{Analysis, Change, Class, Graph, Group, Options, StepRow, analyse};
-use gpu_time::comm::{Job as CommJob, RankDigest, assign_ranks};
+use gpu_time::comm::{CollectiveTime, Job as CommJob, RankDigest, assign_ranks};
 use rustc_hash::FxHashMap;
 use trace_model::interval::Interval;
 use trace_model::kernel::KernelClass;
@@ -286,8 +286,24 @@ impl Job {
         if let Some(late) = late {
             return Ok(late.member);
         }
+        // Where groups do not state their members, the rank that came last of those recorded.
+        let least = self.comm.least_waiting.as_ref();
+        let least = least.filter(|least| least.times_last * 2 > least.collectives);
+        if let Some(least) = least {
+            return Ok(least.member);
+        }
         let first = self.facts.iter().position(|facts| facts.has_work);
         Ok(first.unwrap_or(0))
+    }
+
+    /// Returns `true` if waits in collectives are known, or at least those for recorded ranks.
+    pub(crate) fn knows_waits(&self) -> bool {
+        self.facts.len() > 1
+            && self
+                .comm
+                .collectives
+                .iter()
+                .any(|one| !waits(one).is_empty())
     }
 
     pub(crate) fn headline_facts(&self) -> &Facts {
@@ -302,12 +318,13 @@ impl Job {
     fn own_waits(&self) -> Vec<Interval> {
         let mut out = Vec::new();
         for collective in &self.comm.collectives {
-            if collective.contradiction || !collective.knows_waits() {
+            if collective.contradiction {
                 continue;
             }
+            let waits = waits(collective);
             for (at, (member, _)) in collective.matched.runs.iter().enumerate() {
                 let start = collective.start_ns.get(at).copied().flatten();
-                let wait = collective.wait_ns.get(at).copied().flatten();
+                let wait = waits.get(at).copied().flatten();
                 if let (true, Some(start), Some(wait)) = (*member == self.at, start, wait) {
                     let start = start.saturating_sub(self.base_ns);
                     out.push((start, start.saturating_add(wait)));
@@ -334,7 +351,7 @@ impl Job {
             whole.steps = None;
         }
         // Where all ranks are known, what is left of a collective is its transfer.
-        let knows_waits = self.comm.knows_waits();
+        let knows_waits = self.knows_waits();
         let rank = self.rank();
         let rows: FxHashMap<u32, &StepRow> = self
             .analysis
@@ -544,6 +561,15 @@ pub(crate) fn overlap(all: &[Interval], (begin, end): Interval) -> i64 {
         sum += last.min(&end) - first.max(&begin);
     }
     sum
+}
+
+/// Returns the wait of each run of a collective: for the last rank, or where a member is not known to be recorded, for the last
+/// recorded one.
+pub(crate) fn waits(collective: &CollectiveTime) -> &[Option<i64>] {
+    match collective.knows_waits() {
+        true => &collective.wait_ns,
+        false => &collective.least_wait_ns,
+    }
 }
 
 pub(crate) fn note(kind: &str, text: &str) -> Note {

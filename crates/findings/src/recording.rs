@@ -50,6 +50,15 @@ pub(crate) struct Kernel {
     pub(crate) share_pct: f64,
 }
 
+/// A run of a kernel that computes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelRun {
+    pub(crate) begin_ns: i64,
+    pub(crate) duration_ns: u32,
+    /// Number of its name.
+    pub(crate) name: u32,
+}
+
 /// Allocated memory at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryAt {
@@ -155,6 +164,8 @@ pub(crate) struct Facts {
     pub(crate) launches: Vec<i64>,
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) memory: Vec<MemoryAt>,
+    /// Begin, duration and place of the name of each kernel, ascending.
+    pub(crate) runs: Vec<KernelRun>,
     /// When the GPU worked; only where asked for.
     pub(crate) busy: Vec<Interval>,
     pub(crate) limits: Limits,
@@ -178,6 +189,9 @@ impl Facts {
         }
         for (begin, end) in &mut self.busy {
             (*begin, *end) = (to(*begin), to(*end));
+        }
+        for run in &mut self.runs {
+            run.begin_ns = to(run.begin_ns);
         }
         for call in self
             .limits
@@ -272,6 +286,7 @@ impl Recording {
             launches,
             kernels: kernels_of(&work),
             memory: memory_of(trace),
+            runs: runs_of(&work),
             busy: match options.keeps_busy {
                 true => busy_of(&work),
                 false => Vec::new(),
@@ -504,6 +519,23 @@ fn memory_of(trace: &Trace) -> Vec<MemoryAt> {
     points.collect()
 }
 
+fn runs_of(work: &GpuWork<'_>) -> Vec<KernelRun> {
+    let index = work.index();
+    let events = work.events().iter();
+    let events = events.filter(|event| event.kind == gpu_time::WorkKind::Kernel);
+    let runs = events.filter_map(|event| {
+        let is_collective = index.class(work.slice(event)) == KernelClass::Collective;
+        (!is_collective).then(|| KernelRun {
+            begin_ns: event.start_ns,
+            duration_ns: u32::try_from(event.dur_ns()).unwrap_or(u32::MAX),
+            name: event.name.map_or(u32::MAX, |name| {
+                u32::try_from(name.index()).unwrap_or(u32::MAX)
+            }),
+        })
+    });
+    runs.collect()
+}
+
 fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
     let mut out: Vec<Interval> = Vec::new();
     for event in work.events() {
@@ -684,14 +716,21 @@ fn kinds_of(
             kernel: kernel.to_owned(),
             module: module.map(|name| (*name).to_owned()),
             time_ns: row.known_time_ns,
-            limit_ns: row.limit_ns?,
-            pct: row.pct()?,
+            // What is certain at most: sizes that only bound the limit from below make no kernel slow.
+            limit_ns: row.limit_high_ns?,
+            pct: high_pct(row)?,
             bound: row.bound().map_or("", |bound| bound.name()),
             is_launch_bound: row.is_launch_bound(peaks),
             calls,
         })
     });
     rows.collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn high_pct(row: &roofline::Row) -> Option<f64> {
+    let limit = row.limit_high_ns?;
+    (row.known_time_ns > 0).then(|| 100.0 * limit / row.known_time_ns as f64)
 }
 
 /// Returns the name of a module without prefix and number of its instance.

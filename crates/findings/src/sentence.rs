@@ -44,10 +44,14 @@ pub(crate) fn answer(
 }
 
 fn is_answer(catalogue: &Catalogue, finding: &Finding) -> bool {
-    let least = match finding.confidence {
+    let own = catalogue
+        .kind(&finding.kind)
+        .and_then(|kind| kind.answer_pct);
+    let usual = match finding.confidence {
         Confidence::Established => SURE_PCT,
         _ => LIKELY_PCT,
     };
+    let least = own.unwrap_or(usual);
     is_cause(catalogue, finding) && finding.gain_pct >= least
 }
 
@@ -116,7 +120,7 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
     };
     let costs = format!(
         "That is {}{each}, {} of their time",
-        match cost.low == cost.high {
+        match time(cost.low) == time(cost.high) {
             true => time(cost.median),
             false => format!(
                 "{} ({} to {})",
@@ -236,6 +240,11 @@ fn limit_or_nothing(
     let is_gpu = matches!(group, Group::Gpu);
     if is_gpu && part >= 50.0 {
         answer.shape = Shape::Limit;
+        let unknown = findings.iter().find(|finding| {
+            finding.kind == "device_limit"
+                && finding.place.phase.as_deref() == Some(phase.name.as_str())
+        });
+        answer.finding = unknown.map(|finding| finding.id.clone());
         let one = phase.steps.len() == 1;
         answer.sentence = format!(
             "{subject} and {} bound by GPU work: {mostly}. How far that is from the limit of the device is not known{}.",

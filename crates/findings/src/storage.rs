@@ -234,9 +234,10 @@ pub(crate) fn draft(context: &Context<'_>, phase: &Phase, reads: &Reads) -> Opti
     draft.reported(context.catalogue, phase)?;
     // The clocks have to be known far better than the time that is claimed.
     let typical = median(draft.values.iter().map(|(_, ns)| *ns));
-    draft.strength = match reads.within_ns * 4 <= typical {
-        true => Strength::Recorded,
-        false => Strength::Fits,
+    draft.strength = match (reads.within_ns * 4 <= typical, reads.within_ns <= typical) {
+        (true, _) => Strength::Recorded,
+        (_, true) => Strength::Favoured,
+        _ => Strength::Fits,
     };
     draft.rank = Some(job.rank());
     // What the host did meanwhile: the name with most time on the path in the idle time.

@@ -22,7 +22,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     if draft.reported(context.catalogue, phase).is_none() {
         return out;
     }
-    let includes_waiting = !job.comm.knows_waits();
+    let includes_waiting = !job.knows_waits();
     draft.strength = match includes_waiting {
         true => Strength::Fits,
         false => Strength::Favoured,

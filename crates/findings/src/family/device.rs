@@ -55,7 +55,11 @@ pub(crate) fn limit_of(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let mut out = Vec::new();
-    out.extend(limit(context, phase));
+    let known = limit(context, phase);
+    match known {
+        Some(draft) => out.push(draft),
+        None => out.extend(unknown(context, phase)),
+    }
     out.extend(dominating(context, phase));
     out
 }
@@ -128,6 +132,19 @@ fn limit(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             ),
         ));
     }
+    draft
+        .commands
+        .push(format!("inferscope trace-info roofline {}", context.paths));
+    Some(draft)
+}
+
+/// Steps that the GPU bounds while its limit is not known.
+fn unknown(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let is_gpu = |item: &Item| item.group() == Group::Gpu;
+    let mut draft = Draft::new("device_limit", phase).over(context.job, phase, is_gpu);
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = Strength::Favoured;
+    draft.rank = Some(context.job.rank());
     draft
         .commands
         .push(format!("inferscope trace-info roofline {}", context.paths));

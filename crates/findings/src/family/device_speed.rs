@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use critical_path::Class;
-
 use super::Context;
 use crate::draft::{Draft, Gain, Strength, said};
 use crate::job::{Phase, StepFact};
-use crate::numbers::{median, time};
-use crate::words;
+use crate::recording::KernelRun;
 
 /// Factor from which a step is slower.
 const SLOWER: f64 = 1.08;
@@ -22,14 +19,16 @@ const PART: f64 = 0.7;
 /// Fewer steps than this are no group.
 const LEAST: usize = 3;
 
-/// Calls and time by kernel.
-fn kernels(step: &StepFact) -> BTreeMap<&str, (u64, i64)> {
-    let mut all: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
-    for item in &step.items {
-        if matches!(item.class, Class::Kernel(_)) {
-            let sum = all.entry(&item.name).or_default();
-            *sum = (sum.0 + item.count, sum.1 + item.ns);
+/// Calls and time by kernel of a step, whether they are on the path or not.
+fn kernels(runs: &[KernelRun], step: &StepFact) -> BTreeMap<u32, (u64, i64)> {
+    let mut all: BTreeMap<u32, (u64, i64)> = BTreeMap::new();
+    let from = runs.partition_point(|run| run.begin_ns < step.row.begin_ns);
+    for run in runs.get(from..).unwrap_or_default() {
+        if run.begin_ns >= step.row.end_ns {
+            break;
         }
+        let sum = all.entry(run.name).or_default();
+        *sum = (sum.0 + 1, sum.1 + i64::from(run.duration_ns));
     }
     all
 }
@@ -40,15 +39,17 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     if phase.steps.len() < 2 * LEAST + 2 {
         return None;
     }
-    let each: Vec<BTreeMap<&str, (u64, i64)>> = job.of(phase).map(kernels).collect();
+    let runs = &job.headline_facts().runs;
+    let each: Vec<BTreeMap<u32, (u64, i64)>> =
+        job.of(phase).map(|step| kernels(runs, step)).collect();
     // The first quarter of the times of a kernel is its usual time: up to three quarters of the steps may be slow.
-    let mut times: BTreeMap<(&str, u64), Vec<i64>> = BTreeMap::new();
+    let mut times: BTreeMap<(u32, u64), Vec<i64>> = BTreeMap::new();
     for step in &each {
         for (name, (calls, ns)) in step {
             times.entry((*name, *calls)).or_default().push(*ns);
         }
     }
-    let usual: BTreeMap<(&str, u64), i64> = times
+    let usual: BTreeMap<(u32, u64), i64> = times
         .into_iter()
         .filter(|(_, list)| list.len() * 2 >= phase.steps.len())
         .map(|(key, mut list)| {
@@ -104,23 +105,13 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.rank = Some(job.rank());
     factors.sort_by(f64::total_cmp);
     let factor = format!("{:.2}", factors[factors.len() / 2]);
-    let totals = super::sums(job, phase, |item| {
-        matches!(item.class, Class::Kernel(_)).then(|| item.name.clone())
-    });
-    for (name, _) in totals.iter().take(3) {
-        let of = |slow: bool| {
-            let steps = phase.steps.iter().zip(&each);
-            let steps = steps.filter(|(at, _)| draft.values.iter().any(|(s, _)| s == *at) == slow);
-            median(steps.filter_map(|(_, step)| Some(step.get(name.as_str())?.1)))
-        };
-        let text = format!(
-            "{}: {} a step in the slow steps, {} in the others (medians)",
-            words::kernel(name),
-            time(of(true)),
-            time(of(false))
-        );
-        draft.evidence.push(said(job, text));
-    }
+    draft.evidence.push(said(
+        job,
+        format!(
+            "of the kernels of a slow step {} names or more take longer than the first quarter of their times in all steps, for the same number of calls",
+            LEAST
+        ),
+    ));
     draft
         .commands
         .push(format!("inferscope trace-info kernels {}", context.paths));

@@ -42,7 +42,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             true => "untraced".to_owned(),
             false => name.clone(),
         };
-        draft.rank = place_of(context, phase, takes);
+        draft.rank = super::place_of(context, phase, takes);
         draft = draft.word("name", words::function(&name));
         fill(context, phase, draft, &name, takes, &mut out);
     }
@@ -144,21 +144,4 @@ fn fill(
     }
     draft.commands.push(context.path_command(&draft));
     out.push(draft);
-}
-
-/// Returns the rank on which at least four fifths of the time pass, where several are recorded.
-pub(super) fn place_of(
-    context: &Context<'_>,
-    phase: &Phase,
-    takes: impl Fn(&Item) -> bool,
-) -> Option<u32> {
-    if context.job.facts.len() < 2 {
-        return Some(context.job.rank());
-    }
-    let ranks = sums(context.job, phase, |item| {
-        takes(item).then_some(item.on_rank)
-    });
-    let all: i64 = ranks.iter().map(|(_, ns)| *ns).sum();
-    let (rank, ns) = ranks.first()?;
-    (ns * 5 >= all * 4).then_some(*rank)
 }

@@ -238,19 +238,15 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let kernels = sums(job, phase, |item| {
         is_elementwise(item).then(|| item.name.clone())
     });
-    let globs: Vec<String> = kernels
-        .iter()
-        .take(8)
-        .filter_map(|(name, _)| stem(name))
-        .map(|stem| format!("*{stem}*"))
-        .collect();
+    // One glob: neighbours of different globs would not become one.
+    let stem = kernels.iter().find_map(|(name, _)| stem(name));
     // One kernel reads and writes once: of n kernels as long as each other, one is left.
-    draft.gain = match (globs.is_empty(), chains > 0) {
-        (false, true) => {
+    draft.gain = match (stem, chains > 0) {
+        (Some(stem), true) => {
             let length = kernels_each / chains.max(1);
             #[expect(clippy::cast_precision_loss, reason = "a factor")]
             let factor = 1.0 / length.max(1) as f64;
-            match replay(&format!("fuse:{}={factor:.4}", globs.join("|"))) {
+            match replay(&format!("fuse:*{stem}*={factor:.4}")) {
                 Gain::Replay { change, .. } => Gain::Replay {
                     change,
                     is_capped: true,

@@ -4,7 +4,7 @@ use critical_path::{Class, Group};
 use trace_model::kernel::Activity;
 
 use super::{Context, replay};
-use crate::draft::{Draft, Strength, longest_of, said};
+use crate::draft::{Draft, Gain, Strength, longest_of, said};
 use crate::job::{Item, Phase, StepFact};
 use crate::numbers::{counted, median, time};
 
@@ -37,13 +37,23 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         )
     };
     let (launches, graphs) = (middle(|n| n.0), middle(|n| n.1));
-    // A few launches around a graph are not what a graph would save.
+    let on_path = draft.total_ns();
+    // What launching costs is what graph launches would save; with few launches besides graphs that is nothing.
+    let change: critical_path::Change = "graph".parse().ok()?;
+    let predicted = job.predict(std::slice::from_ref(&change));
+    let new = predicted.first()?;
+    for (at, ns) in &mut draft.values {
+        let row = &job.steps[*at].row;
+        *ns = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+    }
+    draft.values.retain(|(_, ns)| *ns > 0);
+    draft.reported(context.catalogue, phase)?;
     draft.strength = match launches >= 20 {
         true => Strength::Recorded,
         false => Strength::Favoured,
     };
-    draft.gain = replay("graph");
-    draft.rank = super::host::place_of(context, phase, is_launch);
+    draft.gain = Gain::Cost;
+    draft.rank = super::place_of(context, phase, is_launch);
     draft = draft.word("launches", report::human::count(launches)).word(
         "graphs",
         match graphs {
@@ -74,11 +84,17 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.evidence.push(said(
         job,
         format!(
-            "of a median step: {} in launch calls, {} host code between launches, {} launch latency",
+            "on the path of a median step: {} in launch calls, {} host code between launches, {} launch latency; {} of all steps",
             time(of(Class::LaunchCall)),
             time(of(Class::Dispatch)),
-            time(of(Class::LaunchLatency))
+            time(of(Class::LaunchLatency)),
+            crate::numbers::pct(crate::numbers::share(on_path, phase.total_ns))
         ),
+    ));
+    draft.evidence.push(said(
+        job,
+        "the cost is what a replay with one graph launch of 10 us for each run of launches saves"
+            .to_owned(),
     ));
     draft.commands.push(format!(
         "inferscope trace-info critical-path {} --what-if graph",
@@ -89,6 +105,76 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         .push(format!("inferscope trace-info launch {}", context.paths));
     Some(draft)
 }
+
+/// Number of graph launches of a step from which the graph of a step counts as broken into pieces.
+const PIECES: i64 = 4;
+
+/// Steps whose graph is broken into pieces, with host code between these on the path.
+pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let facts = job.headline_facts();
+    let graphs = |step: &StepFact| -> Vec<i64> {
+        let calls = facts.calls_in(step.host());
+        let calls = calls.filter(|call| call.kind == Activity::GraphLaunch);
+        calls.map(|call| call.begin_ns).collect()
+    };
+    let count = |step| i64::try_from(graphs(step).len()).unwrap_or(i64::MAX);
+    let middle = median(job.of(phase).map(count));
+    if middle < PIECES {
+        return None;
+    }
+    let mut draft = Draft::new("graph_coverage", phase);
+    for at in &phase.steps {
+        let step = &job.steps[*at];
+        let launches = graphs(step);
+        let (Some(first), Some(last)) = (launches.first(), launches.last()) else {
+            continue;
+        };
+        // Between the first and the last piece; what waits for the device is no matter of graphs.
+        let gaps = step.gaps.iter().filter(|gap| !gap.is_sync);
+        let between =
+            gaps.filter(|gap| gap.begin_ns + gap.ns > *first && gap.begin_ns < *last + LAST_NS);
+        let ns = between
+            .map(|gap| (gap.begin_ns + gap.ns) - gap.begin_ns.max(*first))
+            .sum();
+        draft.values.push((*at, ns));
+    }
+    draft.keep_affected();
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = Strength::Recorded;
+    draft.gain = match super::replay("host=0,dispatch=0,launch=0,api=0") {
+        Gain::Replay { change, .. } => Gain::Replay {
+            change,
+            is_capped: true,
+        },
+        other => other,
+    };
+    draft.rank = super::place_of(context, phase, is_launch);
+    let host = super::sums(job, phase, |item| {
+        (item.group() == Group::Host && !item.name.is_empty()).then(|| item.name.clone())
+    });
+    if let Some((name, _)) = host.into_iter().next() {
+        let steps: Vec<&StepFact> = job.of(phase).collect();
+        draft
+            .evidence
+            .extend(longest_of(job, &steps, &name, |item| item.name == name));
+        let named = facts.examples.of(&name);
+        draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
+        draft.name = Some(name);
+    }
+    draft.commands.push(context.path_command(&draft));
+    let count = format!(
+        "the graph of a {} step",
+        crate::draft::phase_word(&phase.name)
+    );
+    Some(draft.word("subject", count).word(
+        "what",
+        format!(" is broken into {middle} pieces, and the GPU waits between them"),
+    ))
+}
+
+/// Time from a graph launch to the end of the gap before its work, at most, in nanoseconds.
+const LAST_NS: i64 = 50_000;
 
 /// Steps without a graph launch among steps of the same phase with one.
 pub(super) fn coverage(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
@@ -148,9 +234,19 @@ pub(super) fn coverage(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         false => String::new(),
     };
     draft = draft
-        .word("count", without.len().to_string())
-        .word("of", phase.steps.len().to_string())
-        .word("sizes", sizes);
+        .word(
+            "subject",
+            format!(
+                "{} of {} {}",
+                without.len(),
+                phase.steps.len(),
+                crate::draft::phase_word(&phase.name)
+            ),
+        )
+        .word(
+            "what",
+            format!(" steps launch kernels one by one, the others replay a graph{sizes}"),
+        );
     draft.evidence.push(said(
         job,
         format!(

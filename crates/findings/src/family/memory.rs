@@ -81,7 +81,7 @@ fn allocations(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         .map(|(name, _)| format!("api:{name}=0"))
         .collect();
     draft.gain = replay(&all.join(","));
-    draft.rank = super::host::place_of(context, phase, takes);
+    draft.rank = super::place_of(context, phase, takes);
     draft.about = name.clone();
     draft.name = Some(name.clone());
     let steps: Vec<&StepFact> = draft.values.iter().map(|(at, _)| &job.steps[*at]).collect();

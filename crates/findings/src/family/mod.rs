@@ -14,6 +14,7 @@ mod synchronisation;
 
 pub(crate) use device::limit_of as device_limit;
 pub(crate) use pauses::excess;
+pub(crate) use skew::late_ranks;
 
 use critical_path::{Change, Class, scaled};
 
@@ -54,7 +55,7 @@ pub(crate) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     // Pauses and the late rank come first: what they explain is not found again.
     out.extend(pauses::drafts(context, phase));
     out.extend(skew::drafts(context, phase));
-    let covered = launches::coverage(context, phase);
+    let covered = launches::coverage(context, phase).or_else(|| launches::pieces(context, phase));
     match covered {
         Some(draft) => out.push(draft),
         None => out.extend(launches::bound(context, phase)),
@@ -116,6 +117,38 @@ pub(crate) fn host_name(context: &Context<'_>, phase: &Phase) -> Option<(Class, 
         (is_host && !item.name.is_empty()).then(|| (item.class, item.name.clone()))
     });
     all.into_iter().next().map(|(key, _)| key)
+}
+
+/// Returns the rank on which at least four fifths of the time pass, where several are recorded; `None` also for code that all of
+/// them run alike.
+pub(crate) fn place_of(
+    context: &Context<'_>,
+    phase: &Phase,
+    takes: impl Fn(&crate::job::Item) -> bool,
+) -> Option<u32> {
+    let job = context.job;
+    if job.facts.len() < 2 {
+        return Some(job.rank());
+    }
+    let ranks = sums(job, phase, |item| takes(item).then_some(item.on_rank));
+    let all: i64 = ranks.iter().map(|(_, ns)| *ns).sum();
+    let (rank, ns) = ranks.first()?;
+    let names = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
+    let is_on_all = names.first().is_some_and(|(name, _)| is_on_all(job, name));
+    (ns * 5 >= all * 4 && !is_on_all).then_some(*rank)
+}
+
+/// Returns `true` if the longest events of a name are comparable on all ranks.
+pub(crate) fn is_on_all(job: &Job, name: &str) -> bool {
+    let longest = |facts: &crate::recording::Facts| {
+        let named = facts.examples.of(name)?;
+        named.longest.first().map(|event| event.duration_ns)
+    };
+    let each: Option<Vec<i64>> = job.facts.iter().map(longest).collect();
+    each.is_some_and(|all| {
+        let most = all.iter().max().copied().unwrap_or(0);
+        all.iter().all(|ns| *ns * 2 >= most)
+    })
 }
 
 /// Returns the sums of a phase by a key, largest first.

@@ -197,6 +197,9 @@ pub(crate) fn of(
         let item = step.items.iter().find(|item| takes(item));
         item.map_or(job.rank(), |item| item.on_rank)
     }));
+    if job.facts.len() > 1 && super::is_on_all(job, &first.name) {
+        draft.rank = None;
+    }
     draft.about = first.name.clone();
     draft.name = Some(first.name.clone()).filter(|name| !name.is_empty());
     draft

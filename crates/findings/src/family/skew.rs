@@ -16,39 +16,37 @@ use crate::words;
 const MOSTLY: f64 = 0.6;
 
 /// A collective to which a rank came late.
-struct Late<'a> {
-    /// Place of the step among those of the job.
-    step: usize,
-    member: usize,
+pub(crate) struct LateRank<'a> {
+    /// When it arrived.
+    pub(crate) at_ns: i64,
+    pub(crate) member: usize,
     /// Delay of its own, behind the rank before it.
-    ns: i64,
+    pub(crate) ns: i64,
     collective: &'a CollectiveTime,
 }
 
-fn late<'a>(job: &'a Job, phase: &Phase) -> Vec<Late<'a>> {
+/// Returns who came late to which collective, in no order.
+pub(crate) fn late_ranks(job: &Job) -> Vec<LateRank<'_>> {
     let mut out = Vec::new();
     for collective in &job.comm.collectives {
-        let (Some(last), Some(late)) = (collective.last, collective.late_ns) else {
-            continue;
-        };
-        if collective.contradiction || late <= collective.error_ns || !collective.knows_waits() {
+        if collective.contradiction || crate::job::waits(collective).is_empty() {
             continue;
         }
-        let start = collective.start_ns.get(last).copied().flatten();
-        let (Some(start), Some((member, _))) = (start, collective.matched.runs.get(last)) else {
+        let starts = collective.start_ns.iter().enumerate();
+        let mut starts: Vec<(i64, usize)> = starts
+            .filter_map(|(at, start)| Some(((*start)?, at)))
+            .collect();
+        starts.sort_unstable();
+        let [.., (before, _), (last, at)] = starts.as_slice() else {
             continue;
         };
-        let at = start.saturating_sub(job.base_ns);
-        let step = phase
-            .steps
-            .partition_point(|place| job.steps[*place].row.end_ns <= at);
-        let Some(step) = phase.steps.get(step).copied() else {
+        let ns = (last - before).saturating_sub(collective.passed_on_ns);
+        let Some((member, _)) = collective.matched.runs.get(*at) else {
             continue;
         };
-        let ns = late.saturating_sub(collective.passed_on_ns);
-        if job.steps[step].row.begin_ns <= at && ns > 0 {
-            out.push(Late {
-                step,
+        if last - before > collective.error_ns && ns > 0 {
+            out.push(LateRank {
+                at_ns: last.saturating_sub(job.base_ns),
                 member: *member,
                 ns,
                 collective,
@@ -56,6 +54,31 @@ fn late<'a>(job: &'a Job, phase: &Phase) -> Vec<Late<'a>> {
         }
     }
     out
+}
+
+/// The same, in a step.
+struct Late<'a> {
+    /// Place of the step among those of the job.
+    step: usize,
+    member: usize,
+    ns: i64,
+    collective: &'a CollectiveTime,
+}
+
+fn late<'a>(job: &'a Job, phase: &Phase) -> Vec<Late<'a>> {
+    let each = late_ranks(job).into_iter().filter_map(|one| {
+        let step = phase
+            .steps
+            .partition_point(|place| job.steps[*place].row.end_ns <= one.at_ns);
+        let step = *phase.steps.get(step)?;
+        (job.steps[step].row.begin_ns <= one.at_ns).then_some(Late {
+            step,
+            member: one.member,
+            ns: one.ns,
+            collective: one.collective,
+        })
+    });
+    each.collect()
 }
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
@@ -133,6 +156,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         true => Strength::Recorded,
         false => Strength::Favoured,
     };
+    if !job.comm.knows_waits() {
+        // A rank that is not recorded may have come later still.
+        draft.strength = Strength::Favoured;
+    }
     let rank = job.facts.get(member).map(|facts| facts.rank);
     draft.rank = rank.filter(|_| is_one);
     draft.gain = match draft.rank {
@@ -143,7 +170,37 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         Some(rank) => format!("rank {rank}"),
         None => "one rank or another".to_owned(),
     };
-    let origin = cause.map_or_else(String::new, |(_, cause, _)| origin(cause));
+    // Where groups do not state their members, no cause is known of a single collective: that of the critical path is.
+    let whole = job.analysis.straggler.as_ref();
+    let whole = whole.filter(|late| cause.is_none() && Some(late.rank) == draft.rank);
+    if let Some(late) = whole {
+        draft.name = Some(late.name.clone()).filter(|name| !name.is_empty());
+        draft.about.clone_from(&late.name);
+        draft.evidence.push(said(
+            job,
+            format!(
+                "{} takes {} longer on rank {} than on the median rank, over all steps",
+                words::function(&late.name),
+                time(late.longer_ns),
+                late.rank
+            ),
+        ));
+        let named = job
+            .facts
+            .get(member)
+            .and_then(|facts| facts.examples.of(&late.name));
+        draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
+    }
+    let of_path = whole.map(|late| match late.class.group() {
+        critical_path::Group::Gpu => {
+            format!(": {} takes longer on its GPU", words::kernel(&late.name))
+        }
+        _ => format!(": {} takes longer on its host", words::function(&late.name)),
+    });
+    let origin = cause.map_or_else(
+        || of_path.unwrap_or_default(),
+        |(_, cause, _)| origin(cause),
+    );
     if let Some((_, cause, one)) = cause {
         draft.name = cause.name.clone();
         draft.about = cause.name.clone().unwrap_or_default();

@@ -27,7 +27,11 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let mut by_label: BTreeMap<String, (i64, u64, Call, u32)> = BTreeMap::new();
     for at in &phase.steps {
         let step = &job.steps[*at];
-        let middle = step.gaps.iter().filter(|gap| !gap.is_first && gap.is_sync);
+        // A gap that begins before the step does on the host belongs to the end of the step before.
+        let middle = step
+            .gaps
+            .iter()
+            .filter(|gap| !gap.is_first && gap.is_sync && gap.begin_ns >= step.row.host_begin_ns);
         let mut cost = 0;
         for gap in middle {
             cost += gap.ns;
