@@ -196,6 +196,8 @@ pub(crate) fn phase_word(phase: &str) -> String {
     match phase {
         "whole" => "recorded".to_owned(),
         "unknown" => "engine".to_owned(),
+        // Names of marks are no words.
+        name if name.contains(['*', '#', '(', '[']) => "recorded".to_owned(),
         name => plain(name, 40),
     }
 }
@@ -212,12 +214,11 @@ fn id(kind: &str, phase: &str, rank: Option<u32>, about: &str) -> String {
     }
     if !about.is_empty() {
         let short = slug(about);
-        let tail = short.len().saturating_sub(40);
-        let tail = (tail..=short.len()).find(|at| short.is_char_boundary(*at));
-        out += &format!(".{}", short[tail.unwrap_or(0)..].trim_matches('-'));
-        // Different names may have the same end.
-        if short.len() > 40 {
-            out += &format!("-{:08x}", hash(about));
+        out.push('.');
+        // Long names have a number instead, which is the same in every run.
+        match short.len() <= 20 {
+            true => out += &short,
+            false => out += &format!("{:08x}", hash(about)),
         }
     }
     out

@@ -62,7 +62,13 @@ pub fn text(document: &Document) -> String {
     let missing: Vec<String> = missing(document);
     let next: Vec<String> = next(document);
     let tail = missing.len() + next.len();
-    let shown = document.findings.iter();
+    // Limits and shares are in the sentence and the budget.
+    let catalogue = crate::Catalogue::builtin();
+    let shown = document.findings.iter().filter(|finding| {
+        let role = catalogue.kind(&finding.kind).map(|kind| kind.role);
+        role == Some(crate::KindRole::Cause)
+            || document.answer.finding.as_ref() == Some(&finding.id)
+    });
     let mut findings: Vec<String> = Vec::new();
     for finding in shown.take(FINDINGS) {
         let lines = finding_lines(finding, document);
@@ -104,7 +110,7 @@ fn trust(document: &Document) -> Vec<String> {
         let n = trust.ranks_missing.len() + trust.ranks_present.len();
         words.push(format!("{} of {n} ranks", trust.ranks_present.len()));
     } else if trust.ranks_present.len() > 1 {
-        words.push(format!("all {} ranks", trust.ranks_present.len()));
+        words.push(format!("{0} of {0} ranks", trust.ranks_present.len()));
     }
     if trust.steps_used > 0 {
         words.push(format!(
@@ -162,8 +168,7 @@ fn row(cells: &[(&str, usize, bool)]) -> String {
 
 fn budget_lines(budget: &Budget) -> Vec<String> {
     let word = match budget.phase.as_str() {
-        "whole" | "unknown" => "step".to_owned(),
-        phase => format!("{} step", shortened(phase, 24)),
+        phase => format!("{} step", crate::draft::phase_word(phase)),
     };
     let rank = match budget.rank {
         Some(rank) => format!(" of rank {rank}"),

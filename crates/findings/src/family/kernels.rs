@@ -81,7 +81,11 @@ fn below_limit(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         else {
             continue;
         };
-        draft.strength = Strength::Favoured;
+        // Without peers it is the limit alone that says so, which short kernels never reach.
+        draft.strength = match peers < 100.0 {
+            true => Strength::Favoured,
+            false => Strength::Fits,
+        };
         draft.gain = match scaled(class, &row.kernel, row.pct / peers) {
             Some(change) => Gain::Replay {
                 change,

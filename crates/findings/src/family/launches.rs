@@ -130,12 +130,12 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         let (Some(first), Some(last)) = (launches.first(), launches.last()) else {
             continue;
         };
-        // Between the first and the last piece; what waits for the device is no matter of graphs.
-        let gaps = step.gaps.iter().filter(|gap| !gap.is_sync);
-        let between =
-            gaps.filter(|gap| gap.begin_ns + gap.ns > *first && gap.begin_ns < *last + LAST_NS);
-        let ns = between
-            .map(|gap| (gap.begin_ns + gap.ns) - gap.begin_ns.max(*first))
+        // From the first piece to the last one.
+        let (first, last) = (*first, *last);
+        let ns = step
+            .gaps
+            .iter()
+            .map(|gap| ((gap.begin_ns + gap.ns).min(last) - gap.begin_ns.max(first)).max(0))
             .sum();
         draft.values.push((*at, ns));
     }
@@ -172,9 +172,6 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         format!(" is broken into {middle} pieces, and the GPU waits between them"),
     ))
 }
-
-/// Time from a graph launch to the end of the gap before its work, at most, in nanoseconds.
-const LAST_NS: i64 = 50_000;
 
 /// Steps without a graph launch among steps of the same phase with one.
 pub(super) fn coverage(context: &Context<'_>, phase: &Phase) -> Option<Draft> {

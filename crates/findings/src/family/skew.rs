@@ -231,7 +231,10 @@ fn is_expert(kernel: Option<&str>) -> bool {
 /// Returns what the late rank did, as the end of a clause.
 fn origin(cause: &Cause) -> String {
     let name = cause.name.as_deref().unwrap_or("");
-    let of = |here: i64, others: i64| format!("{} instead of {}", time(here), time(others));
+    let of = |here: i64, others: i64| match others {
+        0 => format!("{}, and nothing on the others,", time(here)),
+        _ => format!("{} instead of {}", time(here), time(others)),
+    };
     match cause.kind {
         CauseKind::SlowerHost => format!(
             ": before them {} takes {} on its host",
