@@ -12,6 +12,16 @@ use crate::numbers::{interval, share};
 
 /// Returns the budget of each phase, most time first.
 pub(crate) fn budgets(job: &Job, catalogue: &Catalogue) -> Vec<Budget> {
+    // Of a single step that was asked for, its own.
+    if let Some(at) = job.focus {
+        let step = &job.steps[at];
+        let own = Phase {
+            name: step.phase.clone(),
+            steps: vec![at],
+            total_ns: step.row.duration_ns,
+        };
+        return vec![budget(job, catalogue, &own)];
+    }
     let each = job.phases.iter();
     each.map(|phase| budget(job, catalogue, phase)).collect()
 }

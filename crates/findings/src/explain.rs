@@ -6,8 +6,8 @@ use critical_path::{Change, Group};
 
 use crate::catalogue::{Catalogue, KindRole};
 use crate::document::{
-    Answer, Appendix, Confidence, Document, File, Finding, Missing, Next, Note, SCHEMA_VERSION,
-    Scope, Shape, Side, Trust,
+    Answer, Appendix, Confidence, Document, File, Finding, Missing, Next, Note, Role,
+    SCHEMA_VERSION, Scope, Shape, Side, Trust,
 };
 use crate::draft::{Draft, Gain};
 use crate::family::{Context, drafts};
@@ -82,6 +82,17 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     }
     let mut jobs = Vec::new();
     for (_, list) in sides {
+        let (list, captures) = without_captures(list);
+        for name in captures {
+            let mut files = document.scope.files.iter_mut();
+            if let Some(file) = files.find(|file| file.name == name) {
+                file.role = Role::Unused;
+                file.problem = Some(
+                    "taken for the capture of the replayed graphs: 'trace-info roofline FILE --capture' uses it"
+                        .to_owned(),
+                );
+            }
+        }
         match Job::new(list, &request.choice) {
             Ok(job) => jobs.push(job),
             Err(NoJob::NothingChosen(text)) => return Err(NothingChosen(text)),
@@ -169,6 +180,28 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     document.figures = figures::figures(&jobs, request);
     document.next = next(&document, &paths);
     Ok(document)
+}
+
+/// Leaves out recordings of a rank that is recorded twice, once replaying graphs and once not: those without are captures.
+/// Returns the others, and the names of those left out.
+fn without_captures(list: Vec<Recording>) -> (Vec<Recording>, Vec<String>) {
+    let replays = |recording: &Recording| {
+        let mut calls = recording.facts.calls.iter();
+        calls.any(|call| call.kind == trace_model::kernel::Activity::GraphLaunch)
+    };
+    let replaying: Vec<u32> = list
+        .iter()
+        .filter(|r| replays(r))
+        .map(Recording::rank)
+        .collect();
+    let (mut kept, mut captures) = (Vec::new(), Vec::new());
+    for recording in list {
+        match replays(&recording) || !replaying.contains(&recording.rank()) {
+            true => kept.push(recording),
+            false => captures.push(recording.name().to_owned()),
+        }
+    }
+    (kept, captures)
 }
 
 fn document_is_pair(files: &[File]) -> bool {
@@ -369,7 +402,12 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
     }
     let coverage = facts.limits.coverage_pct.unwrap_or(0.0);
     if (coverage < 50.0 || facts.limits.device.is_empty()) && group(Group::Gpu) >= 20.0 {
-        lacks.push("sizes of operators");
+        let mut calls = facts.calls.iter();
+        let has_graphs = calls.any(|call| call.kind == trace_model::kernel::Activity::GraphLaunch);
+        lacks.push(match has_graphs {
+            true => "capture of the graphs",
+            false => "sizes of operators",
+        });
     }
     let lacks = lacks.into_iter().filter_map(|what| catalogue.lack(what));
     lacks

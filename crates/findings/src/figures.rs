@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::document::{
     Figures, HostRow, KernelRow, Lane, Lateness, MemoryPoint, Roofline, RooflinePoint, Span,
-    StepPoint, Timeline,
+    StackRow, StepPoint, Timeline,
 };
 use crate::explain::Request;
 use crate::family::excess;
@@ -33,7 +33,7 @@ pub(crate) fn figures(jobs: &[Job], request: &Request) -> Figures {
         lateness: lateness(job),
         roofline: roofline(job),
         kernels: kernels(job),
-        stacks: Vec::new(),
+        stacks: stacks(job),
         host_gaps: host_gaps(job),
         memory: memory(job),
         storage: request
@@ -253,6 +253,16 @@ fn kernels(job: &Job) -> Vec<KernelRow> {
         per_step_ns: kernel.total_ns / steps,
         share_pct: kernel.share_pct,
         limit_pct: limit(&kernel.name),
+    });
+    rows.collect()
+}
+
+fn stacks(job: &Job) -> Vec<StackRow> {
+    let all = job.headline_facts().stacks.iter();
+    let all = all.filter(|(frames, _)| !frames.is_empty()).take(ROWS);
+    let rows = all.map(|(frames, gpu_ns)| StackRow {
+        frames: frames.clone(),
+        gpu_ns: *gpu_ns,
     });
     rows.collect()
 }

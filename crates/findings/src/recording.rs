@@ -122,7 +122,6 @@ pub(crate) struct LimitRow {
     pub(crate) name: String,
     /// Kernel with most of its time; empty for classes.
     pub(crate) kernel: String,
-    pub(crate) calls: u64,
     pub(crate) time_ns: i64,
     pub(crate) known_ns: i64,
     pub(crate) limit_ns: Option<f64>,
@@ -130,7 +129,6 @@ pub(crate) struct LimitRow {
     pub(crate) flops: f64,
     pub(crate) bytes: f64,
     pub(crate) bound: &'static str,
-    pub(crate) is_launch_bound: bool,
 }
 
 /// What is kept of one recording.
@@ -166,6 +164,8 @@ pub(crate) struct Facts {
     pub(crate) memory: Vec<MemoryAt>,
     /// Begin, duration and place of the name of each kernel, ascending.
     pub(crate) runs: Vec<KernelRun>,
+    /// Host stacks that launched GPU time, outermost function first, most time first.
+    pub(crate) stacks: Vec<(Vec<String>, i64)>,
     /// When the GPU worked; only where asked for.
     pub(crate) busy: Vec<Interval>,
     pub(crate) limits: Limits,
@@ -287,6 +287,7 @@ impl Recording {
             kernels: kernels_of(&work),
             memory: memory_of(trace),
             runs: runs_of(&work),
+            stacks: stacks_of(&work),
             busy: match options.keeps_busy {
                 true => busy_of(&work),
                 false => Vec::new(),
@@ -536,6 +537,48 @@ fn runs_of(work: &GpuWork<'_>) -> Vec<KernelRun> {
     runs.collect()
 }
 
+/// Number of stacks kept.
+const STACKS: usize = 400;
+
+/// Maximum number of frames of a stack.
+const FRAMES: usize = 48;
+
+fn stacks_of(work: &GpuWork<'_>) -> Vec<(Vec<String>, i64)> {
+    let index = work.index();
+    let mut sums: FxHashMap<Vec<StrId>, i64> = FxHashMap::default();
+    let mut frames: Vec<StrId> = Vec::new();
+    for event in work.events() {
+        let Some(launch) = work.launch_of(event) else {
+            continue;
+        };
+        frames.clear();
+        let around = launch.ancestors().filter(|slice| {
+            matches!(
+                index.activity(*slice),
+                Activity::PythonFunction | Activity::CpuOp | Activity::UserAnnotation
+            )
+        });
+        frames.extend(around.filter_map(Slice::name_id).take(FRAMES));
+        match sums.get_mut(&frames) {
+            Some(sum) => *sum += event.dur_ns(),
+            None => {
+                sums.insert(frames.clone(), event.dur_ns());
+            }
+        }
+    }
+    let mut all: Vec<(Vec<StrId>, i64)> = sums.into_iter().collect();
+    all.sort_by(|a, b| {
+        let key = |frames: &[StrId]| frames.iter().map(|id| id.index()).collect::<Vec<_>>();
+        b.1.cmp(&a.1).then_with(|| key(&a.0).cmp(&key(&b.0)))
+    });
+    all.truncate(STACKS);
+    let text = |id: &StrId| crate::numbers::plain(work.trace().text(*id), 200);
+    let named = all
+        .into_iter()
+        .map(|(frames, ns)| (frames.iter().rev().map(text).collect(), ns));
+    named.collect()
+}
+
 fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
     let mut out: Vec<Interval> = Vec::new();
     for event in work.events() {
@@ -560,7 +603,6 @@ fn limits_of(work: &GpuWork<'_>) -> (Limits, Vec<ModuleCall>, Vec<String>) {
     let row = |row: &roofline::Row, name: &str, kernel: &str| LimitRow {
         name: name.to_owned(),
         kernel: kernel.to_owned(),
-        calls: row.calls,
         time_ns: row.time_ns,
         known_ns: row.known_time_ns,
         limit_ns: row.limit_ns.filter(|_| row.pct().is_some()),
@@ -568,7 +610,6 @@ fn limits_of(work: &GpuWork<'_>) -> (Limits, Vec<ModuleCall>, Vec<String>) {
         flops: row.flops.unwrap_or(0) as f64,
         bytes: row.bytes as f64,
         bound: row.bound().map_or("", |bound| bound.name()),
-        is_launch_bound: peaks.is_some_and(|peaks| row.is_launch_bound(peaks)),
     };
     let classes = analysis.rows.rows.iter();
     let classes = classes.map(|r| {

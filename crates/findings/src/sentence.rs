@@ -17,6 +17,9 @@ const LIKELY_PCT: f64 = 5.0;
 /// Gain from which an established cause is the answer.
 const SURE_PCT: f64 = 2.5;
 
+/// What recordings lack where the distance from the limit is not known.
+const LIMIT_LACKS: [&str; 2] = ["sizes of operators", "capture of the graphs"];
+
 /// Returns the answer of one side.
 pub(crate) fn answer(
     job: &Job,
@@ -249,11 +252,11 @@ fn limit_or_nothing(
         answer.sentence = format!(
             "{subject} and {} bound by GPU work: {mostly}. How far that is from the limit of the device is not known{}.",
             if one { "is" } else { "are" },
-            match missing.iter().find(|m| m.what == "sizes of operators") {
-                Some(lack) => format!(
-                    ": the recording holds no sizes of operators ({})",
-                    lack.record
-                ),
+            match missing
+                .iter()
+                .find(|m| LIMIT_LACKS.contains(&m.what.as_str()))
+            {
+                Some(lack) => format!(": the recording lacks the {}", lack.what),
                 None => String::new(),
             }
         );

@@ -176,7 +176,7 @@ fn budget_lines(budget: &Budget) -> Vec<String> {
     };
     let n = i64::try_from(budget.steps).unwrap_or(1).max(1);
     let mut out = vec![format!(
-        "where the time of a {word}{rank} goes (mean {} of {})",
+        "where the time of {word}s{rank} goes (mean {} of {})",
         time(budget.total_ns / n),
         counted(budget.steps, "step", "steps")
     )];
@@ -203,11 +203,6 @@ fn budget_lines(budget: &Budget) -> Vec<String> {
 }
 
 fn finding_lines(finding: &Finding, document: &Document) -> Vec<String> {
-    let side = match (finding.place.side, document.comparison.is_some()) {
-        (Side::Baseline, true) => "baseline: ",
-        (Side::Candidate, true) => "candidate: ",
-        _ => "",
-    };
     let steps = match finding.place.step_count {
         1 => format!(
             " in step {}",
@@ -221,7 +216,7 @@ fn finding_lines(finding: &Finding, document: &Document) -> Vec<String> {
     };
     let mut out = wrapped(
         &format!(
-            "{}: {side}{} [{}{steps}, {}; {gain}]",
+            "{}: {} [{}{steps}, {}; {gain}]",
             finding.confidence.name(),
             finding.title,
             time(finding.cost_ns_per_affected_step.median),

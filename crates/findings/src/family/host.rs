@@ -31,7 +31,12 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         else {
             continue;
         };
-        let mut draft = Draft::new("host_bound", phase).over(job, phase, takes);
+        // A call that waits for work that is not known is no code that runs.
+        let kind = match name.contains("Synchronize") {
+            true => "synchronisation_in_step",
+            false => "host_bound",
+        };
+        let mut draft = Draft::new(kind, phase).over(job, phase, takes);
         draft.gain = without(class, &name);
         // Host code without slices is what nothing was recorded of.
         draft.strength = match class {

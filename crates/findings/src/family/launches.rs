@@ -141,14 +141,19 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     }
     draft.keep_affected();
     draft.reported(context.catalogue, phase)?;
+    // In one piece the GPU would wait for none of it, but its own work would still take its time.
+    let change: critical_path::Change = "host=0,dispatch=0,launch=0,api=0".parse().ok()?;
+    let predicted = job.predict(std::slice::from_ref(&change));
+    let new = predicted.first()?;
+    for (at, ns) in &mut draft.values {
+        let row = &job.steps[*at].row;
+        let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        *ns = (*ns).min(gain.max(0));
+    }
+    draft.values.retain(|(_, ns)| *ns > 0);
+    draft.reported(context.catalogue, phase)?;
     draft.strength = Strength::Recorded;
-    draft.gain = match super::replay("host=0,dispatch=0,launch=0,api=0") {
-        Gain::Replay { change, .. } => Gain::Replay {
-            change,
-            is_capped: true,
-        },
-        other => other,
-    };
+    draft.gain = Gain::Cost;
     draft.rank = super::place_of(context, phase, is_launch);
     let host = super::sums(job, phase, |item| {
         (item.group() == Group::Host && !item.name.is_empty()).then(|| item.name.clone())

@@ -183,7 +183,10 @@ pub(crate) fn of(
         .map(|item| item.guessed_ns)
         .sum();
     draft.strength = match (first.ns * 2 > more, first.class) {
-        (_, Class::HostUntraced | Class::Unexplained) | (false, _) => Strength::Fits,
+        // Kernels are longer where there is more to do.
+        (_, Class::HostUntraced | Class::Unexplained | Class::Kernel(_)) | (false, _) => {
+            Strength::Fits
+        }
         _ => Strength::Recorded,
     };
     draft.gain = match without(first.class, &first.name) {
