@@ -141,8 +141,16 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     }
     draft.keep_affected();
     draft.reported(context.catalogue, phase)?;
-    // In one piece the GPU would wait for none of it, but its own work would still take its time.
-    let change: critical_path::Change = "host=0,dispatch=0,launch=0,api=0".parse().ok()?;
+    // In one piece the GPU would wait neither for the launches nor for the code around them, but its own work would still take
+    // its time.
+    let host = super::sums(job, phase, |item| {
+        (item.group() == Group::Host && !item.name.is_empty()).then(|| item.name.clone())
+    });
+    let host = host.into_iter().next().map(|(name, _)| name);
+    let around = host
+        .as_deref()
+        .map_or_else(String::new, |name| format!("host:{}=0,", glob_of(name)));
+    let change: critical_path::Change = format!("{around}dispatch=0,launch=0").parse().ok()?;
     let predicted = job.predict(std::slice::from_ref(&change));
     let new = predicted.first()?;
     for (at, ns) in &mut draft.values {
@@ -155,10 +163,7 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.strength = Strength::Recorded;
     draft.gain = Gain::Cost;
     draft.rank = super::place_of(context, phase, is_launch);
-    let host = super::sums(job, phase, |item| {
-        (item.group() == Group::Host && !item.name.is_empty()).then(|| item.name.clone())
-    });
-    if let Some((name, _)) = host.into_iter().next() {
+    if let Some(name) = host {
         let steps: Vec<&StepFact> = job.of(phase).collect();
         draft
             .evidence
@@ -176,6 +181,16 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         "what",
         format!(" is broken into {middle} pieces, and the GPU waits between them"),
     ))
+}
+
+/// Returns a glob for a name: characters with a meaning in changes match any.
+fn glob_of(name: &str) -> String {
+    let each = name.chars();
+    each.map(|c| match c.is_ascii_alphanumeric() || "_./ ".contains(c) {
+        true => c,
+        false => '?',
+    })
+    .collect()
 }
 
 /// Steps without a graph launch among steps of the same phase with one.
@@ -211,7 +226,13 @@ pub(super) fn coverage(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     });
     draft.values = longer.filter(|(_, ns)| *ns > 0).collect();
     draft.reported(context.catalogue, phase)?;
-    draft.strength = Strength::Recorded;
+    // Few steps, or times that overlap, may differ for another reason.
+    let time_of = |step: &(usize, u64, u64)| job.steps[step.0].row.duration_ns;
+    let is_apart = without.iter().map(time_of).min() > with.iter().map(time_of).max();
+    draft.strength = match is_apart && with.len() >= 3 && without.len() >= 3 {
+        true => Strength::Recorded,
+        false => Strength::Favoured,
+    };
     draft.gain = replay("graph");
     draft.rank = Some(job.rank());
     let sizes = |steps: &[(usize, u64, u64)]| -> Vec<u64> {
