@@ -246,9 +246,7 @@ fn conditions_end_with_one_and_what_cannot_be_said_with_three() {
     );
     assert_eq!(why(&[&late, "--fail-on", "5%"]).status.code(), Some(1));
     assert_eq!(
-        why(&[&late, "--fail-on", "allocation_in_step"])
-            .status
-            .code(),
+        why(&[&late, "--fail-on", "allocation"]).status.code(),
         Some(0)
     );
     assert_eq!(

@@ -262,6 +262,23 @@ fn limit_or_nothing(
         );
         return answer;
     }
+    if group == Group::Comm && part >= 50.0 {
+        let found = findings.iter().find(|finding| {
+            finding.kind == "communication_exposed"
+                && finding.place.phase.as_deref() == Some(phase.name.as_str())
+        });
+        answer.shape = Shape::Limit;
+        answer.finding = found.map(|finding| finding.id.clone());
+        let (are, waiting) = (
+            if phase.steps.len() == 1 { "is" } else { "are" },
+            match job.knows_waits() {
+                true => "",
+                false => " Waiting for ranks that are not recorded is part of that.",
+            },
+        );
+        answer.sentence = format!("{subject} and {are} bound by communication: {mostly}.{waiting}");
+        return answer;
+    }
     answer.shape = Shape::Nothing;
     let looked = catalogue
         .kinds()

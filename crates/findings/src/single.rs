@@ -84,7 +84,7 @@ pub(crate) fn answer(job: &Job, catalogue: &Catalogue, findings: &[Finding], at:
     let found = findings.iter().find(|finding| {
         finding.place.steps.contains(&number)
             && crate::explain::is_cause(catalogue, finding)
-            && matches!(finding.kind.as_str(), "pause" | "garbage_collection_pause")
+            && matches!(finding.kind.as_str(), "pause" | "periodic_stall")
     });
     answer.shape = Shape::Cause;
     answer.finding = found.map(|finding| finding.id.clone());

@@ -33,7 +33,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         };
         // A call that waits for work that is not known is no code that runs.
         let kind = match name.contains("Synchronize") {
-            true => "synchronisation_in_step",
+            true => "synchronisation",
             false => "host_bound",
         };
         let mut draft = Draft::new(kind, phase).over(job, phase, takes);

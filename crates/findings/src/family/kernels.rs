@@ -37,7 +37,7 @@ fn peers(rows: &[SlowRow], at: usize) -> f64 {
         }
     }
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    let is_enough = time >= 0.2 * own.time_ns as f64;
+    let is_enough = time >= 0.05 * own.time_ns as f64;
     match is_enough {
         true => (100.0 * limit / time).clamp(1.0, 100.0),
         false => 100.0,

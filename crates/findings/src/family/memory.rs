@@ -33,8 +33,8 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         && kv.reported(context.catalogue, phase).is_some();
     let rules: [(&'static str, Option<Class>, &str); 3] = [
         ("kv_offload", None, "memcpy:h2d=0,memcpy:d2h=0"),
-        ("copy_in_step", Some(Class::MemcpyH2d), "memcpy:h2d=0"),
-        ("copy_in_step", Some(Class::MemcpyD2h), "memcpy:d2h=0"),
+        ("copy", Some(Class::MemcpyH2d), "memcpy:h2d=0"),
+        ("copy", Some(Class::MemcpyD2h), "memcpy:d2h=0"),
     ];
     for (kind, class, change) in rules {
         if is_offload != class.is_none() {
@@ -71,7 +71,7 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
 fn allocations(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let job = context.job;
     let takes = |item: &Item| item.class == Class::Api && is_allocation(&item.name);
-    let mut draft = Draft::new("allocation_in_step", phase).over(job, phase, takes);
+    let mut draft = Draft::new("allocation", phase).over(job, phase, takes);
     draft.reported(context.catalogue, phase)?;
     let names = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
     let (name, _) = names.first()?.clone();

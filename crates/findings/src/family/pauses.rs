@@ -163,11 +163,7 @@ pub(crate) fn of(
         return None;
     }
     let is_gc = is_collector(&first.name);
-    let kind = if is_gc {
-        "garbage_collection_pause"
-    } else {
-        "pause"
-    };
+    let kind = if is_gc { "periodic_stall" } else { "pause" };
     let takes = |item: &Item| {
         item.class == first.class && item.name == first.name && item.portion == first.portion
     };

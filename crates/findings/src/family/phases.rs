@@ -11,14 +11,14 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         return None;
     }
     let usual = median(job.of(phase).map(|step| step.row.duration_ns));
-    let (first, last) = (*phase.steps.first()?, *phase.steps.last()?);
+    let first = *phase.steps.first()?;
     let others = job.phases.iter();
     let others = others.filter(|other| ["prefill", "mixed"].contains(&other.name.as_str()));
-    let mut draft = Draft::new("prefill_interrupts_decode", phase);
+    let mut draft = Draft::new("prefill_interrupts", phase);
     let mut whole = (phase.steps.len(), phase.total_ns);
     for other in others {
         whole = (whole.0 + other.steps.len(), whole.1 + other.total_ns);
-        let between = other.steps.iter().filter(|at| first < **at && **at < last);
+        let between = other.steps.iter().filter(|at| first < **at);
         for at in between {
             let ns = job.steps[*at].row.duration_ns;
             // What the requests that run wait longer for their next token.

@@ -23,7 +23,7 @@ fn label(call: &Call) -> String {
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let job = context.job;
     let facts = job.headline_facts();
-    let mut draft = Draft::new("synchronisation_in_step", phase);
+    let mut draft = Draft::new("synchronisation", phase);
     let mut by_label: BTreeMap<String, (i64, u64, Call, u32)> = BTreeMap::new();
     for at in &phase.steps {
         let step = &job.steps[*at];
