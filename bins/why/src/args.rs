@@ -20,7 +20,7 @@ Examples:
   inferscope why trace.json.gz --json --limit 20
 
 Exit codes: 0 answered; 1 --fail-on is met; 2 wrong usage; 3 the recordings do
-not hold the answer, or cannot be read.";
+not hold the answer, or cannot be read; 5 an output cannot be written.";
 
 /// Why steps of an inference take as long as they do
 #[derive(Debug, Parser)]

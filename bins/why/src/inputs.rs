@@ -41,12 +41,12 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
     let storage = storage(&mut inputs);
     let options = RecordingOptions {
         step_pattern: question.step_pattern.clone(),
-        keeps_busy: storage.is_some(),
         whole: false,
     };
     let read = Stage::time("read", question.verbosity, || {
         read(&inputs.traces, question, &options)
     });
+    let read = join_captures(read, &inputs.traces, question, &options);
     let mut recordings = Vec::new();
     for (source, result) in inputs.traces.iter().zip(read) {
         let mut file = File {
@@ -137,6 +137,13 @@ fn find(
     let mut plain: Vec<PathBuf> = Vec::new();
     for path in paths {
         let is_pattern = !path.exists() && path.to_string_lossy().contains(['*', '?']);
+        let is_member = path.to_string_lossy().contains('!');
+        if !is_pattern && !is_member && path.as_os_str() != "-" && !path.exists() {
+            return Err(cli::usage(format!(
+                "{}: no such file or folder",
+                path.display()
+            )));
+        }
         match is_pattern {
             true => plain.extend(byte_source::expand_inputs([path], |_| true)?),
             false => plain.push(path.clone()),
@@ -289,6 +296,61 @@ fn read(
     drop(line);
     all.sort_by_key(|(at, _)| *at);
     all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Reads recordings that replay graphs again, together with the captures of the same rank, which hold the sizes of operators.
+fn join_captures(
+    mut read: Vec<anyhow::Result<Recording>>,
+    sources: &[Source],
+    question: &Question,
+    options: &RecordingOptions,
+) -> Vec<anyhow::Result<Recording>> {
+    let captures: Vec<(usize, u32, Side)> = read
+        .iter()
+        .zip(sources)
+        .enumerate()
+        .filter_map(|(at, (result, source))| {
+            let recording = result.as_ref().ok().filter(|r| !r.replays_graphs())?;
+            Some((at, recording.rank(), source.side))
+        })
+        .collect();
+    let quiet = VerbosityArgs {
+        quiet: true,
+        verbose: false,
+    };
+    let open = |path: &Path| {
+        trace_input::read(path, &question.input, quiet, |options| {
+            options.args = ArgPolicy::Only(arg_keys().into_iter().collect());
+        })
+    };
+    for (at, source) in sources.iter().enumerate() {
+        let Some(Ok(recording)) = read.get(at) else {
+            continue;
+        };
+        let rank = recording.rank();
+        let own = captures
+            .iter()
+            .filter(|(_, of, side)| *of == rank && *side == source.side);
+        let own: Vec<usize> = own.map(|(at, ..)| *at).collect();
+        if !recording.replays_graphs() || own.is_empty() {
+            continue;
+        }
+        let opened: Vec<_> = own
+            .iter()
+            .filter_map(|at| open(&sources.get(*at)?.path).ok())
+            .collect();
+        let traces: Vec<_> = opened.iter().map(|named| &named.trace).collect();
+        let name = source.path.display().to_string();
+        if let (Ok(named), Some(slot)) = (open(&source.path), read.get_mut(at)) {
+            *slot = Ok(Recording::with_captures(
+                &name,
+                &named.trace,
+                &traces,
+                options,
+            ));
+        }
+    }
+    read
 }
 
 fn one_line(error: &anyhow::Error) -> String {

@@ -17,6 +17,9 @@ pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
             &cli.question.candidate,
         ];
         cli::refuse_overwrite(inputs.into_iter().flatten(), [path])?;
+        if path.exists() {
+            return Err(cli::usage(format!("{}: exists already", path.display())));
+        }
         let mut file = AtomicFile::create(path)?;
         perfetto_reader::write::write_trace(&findings::tracks(document)?, &mut file)?;
         file.commit()?;

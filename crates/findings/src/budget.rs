@@ -7,7 +7,7 @@ use critical_path::Group;
 use crate::catalogue::Catalogue;
 use crate::document::{Budget, BudgetPart};
 use crate::family_device_limit;
-use crate::job::{Job, Phase};
+use crate::job::{Job, Phase, overlap};
 use crate::numbers::{interval, share};
 
 /// Returns the budget of each phase, most time first.
@@ -37,6 +37,11 @@ pub(crate) fn classes(job: &Job, phase: &Phase) -> BTreeMap<(Group, String), i64
 
 fn budget(job: &Job, catalogue: &Catalogue, phase: &Phase) -> Budget {
     let steps = phase.steps.len();
+    let busy = &job.headline_facts().busy;
+    let each = job
+        .of(phase)
+        .map(|step| overlap(busy, (step.row.begin_ns, step.row.end_ns)));
+    let busy: i64 = each.sum();
     let n = i64::try_from(steps).unwrap_or(i64::MAX).max(1);
     let tokens: Option<u64> = job.of(phase).map(|step| step.tokens).sum();
     let tokens = tokens.filter(|tokens| *tokens > 0);
@@ -67,6 +72,7 @@ fn budget(job: &Job, catalogue: &Catalogue, phase: &Phase) -> Budget {
         total_ns: phase.total_ns,
         tokens,
         limit_ns: family_device_limit(job, phase).map(|limit| limit.limit_ns),
+        gpu_busy_pct: Some(share(busy, phase.total_ns)),
         parts,
     }
 }

@@ -71,6 +71,21 @@ pub(crate) fn compare(
         low: b.low - a.high,
         high: b.high - a.low,
     };
+    let (slow_a, slow_b) = slow(baseline, before, candidate, after);
+    let mean = |phase: &Phase| {
+        phase.total_ns / i64::try_from(phase.steps.len()).unwrap_or(i64::MAX).max(1)
+    };
+    let of_means = mean(after) - mean(before);
+    let is_apart = b.low > a.high || b.high < a.low;
+    // Few slow steps move the mean and not the median.
+    let is_tail = slow_a != slow_b
+        && share(of_means.abs(), a.median) >= LEAST
+        && !(is_apart && share(difference.median.abs(), a.median) >= LEAST)
+        && (of_means > 0) == (slow_b > slow_a);
+    let difference = match is_tail {
+        true => interval([of_means]),
+        false => difference,
+    };
     let parts = parts(
         baseline,
         candidate,
@@ -88,11 +103,12 @@ pub(crate) fn compare(
         unexplained_ns: difference.median - explained,
         parts,
     };
+    let tail = is_tail.then_some((slow_a, slow_b, mean(before), mean(after)));
     let answer = answer(
         candidate,
         (baseline, before),
         after,
-        &comparison,
+        (&comparison, tail),
         catalogue,
         findings,
     );
@@ -141,7 +157,7 @@ fn answer(
     candidate: &Job,
     (baseline, before): (&Job, &Phase),
     after: &Phase,
-    found: &Comparison,
+    (found, tail): (&Comparison, Option<Tail>),
     catalogue: &Catalogue,
     findings: &[Finding],
 ) -> Answer {
@@ -152,7 +168,7 @@ fn answer(
     // Intervals that meet may be of the same median.
     let is_apart = b.low > a.high || b.high < a.low;
     let is_large = share(d.median.abs(), a.median) >= LEAST;
-    if !(is_apart && is_large) {
+    if tail.is_none() && !(is_apart && is_large) {
         let smallest = ((a.high - a.low) / 2 + (b.high - b.low) / 2).max(a.median / 100);
         answer.shape = Shape::Nothing;
         answer.sentence = format!(
@@ -194,7 +210,15 @@ fn answer(
         "{sign_rest}{} in all other parts",
         time(rest.abs())
     ));
-    let cause = found.parts.iter().find_map(|part| part.finding.clone());
+    let own = |kind: &str| {
+        let mut own = findings
+            .iter()
+            .filter(|finding| finding.place.side == Side::Candidate);
+        own.find(|finding| finding.kind == kind)
+            .map(|finding| finding.id.clone())
+    };
+    let of_tail = tail.and_then(|_| own("periodic_stall").or_else(|| own("pause")));
+    let cause = of_tail.or_else(|| found.parts.iter().find_map(|part| part.finding.clone()));
     let kind = findings
         .iter()
         .find(|finding| Some(&finding.id) == cause.as_ref());
@@ -203,14 +227,83 @@ fn answer(
         .and_then(|finding| catalogue.kind(&finding.kind))
         .and_then(|kind| kind.cause.clone());
     answer.finding = cause;
+    let kernel = kernel(baseline, candidate, found);
+    if let Some((slow_a, slow_b, mean_a, mean_b)) = tail {
+        answer.sentence = format!(
+            "{word} steps take {} instead of {} on average ({sign}{}, {sign}{percent}), while the median stays at {}: {slow_b} of {} are far longer than the others, {slow_a} of {} were before: {}{kernel}{work}.",
+            time(mean_b),
+            time(mean_a),
+            time(d.median.abs()),
+            time(b.median),
+            after.steps.len(),
+            before.steps.len(),
+            why.join(", ")
+        );
+        return answer;
+    }
     answer.sentence = format!(
-        "{word} steps take {} instead of {} ({sign}{}, {sign}{percent}{interval}): {}{work}.",
+        "{word} steps take {} instead of {} ({sign}{}, {sign}{percent}{interval}): {}{kernel}{work}.",
         time(b.median),
         time(a.median),
         time(d.median.abs()),
         why.join(", ")
     );
     answer
+}
+
+/// Numbers of slow steps and mean step times, baseline first.
+type Tail = (usize, usize, i64, i64);
+
+/// Returns the numbers of steps of both sides that are far longer than the baseline's.
+fn slow(baseline: &Job, before: &Phase, candidate: &Job, after: &Phase) -> (usize, usize) {
+    #[expect(clippy::cast_precision_loss, reason = "times of steps")]
+    let lengths = |job: &Job, phase: &Phase| -> Vec<f64> {
+        job.of(phase)
+            .map(|step| step.row.duration_ns as f64)
+            .collect()
+    };
+    let (a, b) = (lengths(baseline, before), lengths(candidate, after));
+    let (_, limit) = rca_cycles::outlier_limit(&a, 0, stats::median(&a));
+    let above = |all: &[f64]| all.iter().filter(|ns| **ns > limit).count();
+    (above(&a), above(&b))
+}
+
+/// Returns the kernel whose time for a step differs most, where that is a notable part of the difference and no part names it: work
+/// beside the critical path.
+fn kernel(baseline: &Job, candidate: &Job, found: &Comparison) -> String {
+    let means = |job: &Job| -> BTreeMap<String, i64> {
+        let steps = i64::try_from(job.graph.steps(job.at).len())
+            .unwrap_or(1)
+            .max(1);
+        let kernels = job.headline_facts().kernels.iter();
+        kernels
+            .map(|kernel| (kernel.name.clone(), kernel.total_ns / steps))
+            .collect()
+    };
+    let (old, new) = (means(baseline), means(candidate));
+    let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let of = |all: &BTreeMap<String, i64>, name: &String| all.get(name).copied().unwrap_or(0);
+    let most = names
+        .into_iter()
+        .max_by_key(|name| (of(&new, name) - of(&old, name)).abs());
+    let Some(name) = most else {
+        return String::new();
+    };
+    let (a, b) = (of(&old, name), of(&new, name));
+    let shown = words::kernel(name);
+    let is_named = found
+        .parts
+        .iter()
+        .take(3)
+        .any(|part| part.label.contains(&shown));
+    match (b - a).abs() * 4 >= found.difference_ns.median.abs() && !is_named && a != b {
+        true => format!(
+            "; on the GPU {shown} takes {} a step instead of {}",
+            time(b),
+            time(a)
+        ),
+        false => String::new(),
+    }
 }
 
 /// Returns how the work of the sides differs; empty if it is the same or not known.

@@ -29,6 +29,20 @@ pub(crate) enum Gain {
     Unknown,
 }
 
+/// Fewer steps than this establish nothing.
+const LEAST_STEPS: usize = 5;
+
+/// Estimated share of the recording that its recorder took from which times of the host are not established, in percent.
+pub(crate) const SLOWED_PCT: f64 = 10.0;
+
+/// Kinds whose times a recorder of host events makes longer.
+const HOST_KINDS: [&str; 4] = [
+    "launch_bound",
+    "host_bound",
+    "graph_coverage",
+    "synchronisation",
+];
+
 /// Ratio of cost to replayed gain from which other work hides most of the cost.
 const HIDDEN: i64 = 4;
 
@@ -91,6 +105,23 @@ impl Draft {
         self
     }
 
+    /// The same with the time in which the GPU had nothing to do: what runs beside GPU work keeps nothing waiting.
+    pub(crate) fn over_idle(
+        mut self,
+        job: &Job,
+        phase: &Phase,
+        takes: impl Fn(&Item) -> bool,
+    ) -> Self {
+        self = self.over(job, phase, &takes);
+        let each = phase
+            .steps
+            .iter()
+            .map(|at| (*at, job.steps[*at].idle(&takes)));
+        self.values = each.collect();
+        self.keep_affected();
+        self
+    }
+
     /// Keeps the steps that are affected. Where at least half of the steps take a comparable time, these are all with any
     /// time; else those with at least a quarter of the longest time.
     pub(crate) fn keep_affected(&mut self) {
@@ -141,6 +172,12 @@ impl Draft {
             false => interval([self.total_ns() / n]),
         };
         let mut confidence = self.confidence(kind, share_pct);
+        // Few steps establish nothing, nor do times of a host that its recorder slows down.
+        let is_host = HOST_KINDS.contains(&self.kind);
+        let is_slowed = job.headline_facts().recorder_pct >= SLOWED_PCT;
+        if steps < LEAST_STEPS || (is_host && is_slowed) {
+            confidence = confidence.min(Confidence::Likely);
+        }
         // What other work hides costs less than the path shows.
         let is_replayed = matches!(self.gain, Gain::Replay { .. });
         if is_replayed && gain_ns.saturating_mul(HIDDEN) < self.total_ns() {

@@ -71,6 +71,19 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         .iter()
         .filter_map(|recording| recording.facts.no_work.clone())
         .collect();
+    let read = recordings.len();
+    let lost = recordings
+        .iter()
+        .map(|recording| recording.facts.lost)
+        .sum();
+    let notes: Vec<Note> = recordings
+        .iter()
+        .flat_map(|recording| {
+            let name = recording.name();
+            let notes = recording.facts.notes.iter();
+            notes.map(move |(kind, text)| note(kind, &format!("{name}: {text}")))
+        })
+        .collect();
     let mut sides: BTreeMap<Side, Vec<Recording>> = BTreeMap::new();
     for recording in recordings {
         if recording.has_gpu_work() {
@@ -86,12 +99,17 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         for name in captures {
             let mut files = document.scope.files.iter_mut();
             if let Some(file) = files.find(|file| file.name == name) {
-                file.role = Role::Unused;
-                file.problem = Some(
-                    "taken for the capture of the replayed graphs: 'trace-info roofline FILE --capture' uses it"
-                        .to_owned(),
-                );
+                file.role = Role::Capture;
             }
+        }
+        if let [only] = list.as_slice()
+            && only.is_capture()
+        {
+            cannot_say(
+                &mut document,
+                "this is the recording of a graph capture, whose launches ran on no GPU; give it together with the recording that replays the graph",
+            );
+            continue;
         }
         match Job::new(list, &request.choice) {
             Ok(job) => jobs.push(job),
@@ -114,13 +132,19 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
             };
             cannot_say(&mut document, &text);
         }
-        let gpu = catalogue.lack("host events");
+        // Only what was read and holds no GPU activity lacks it.
+        let gpu = catalogue
+            .lack("host events")
+            .filter(|_| !without.is_empty());
         document.not_recorded.extend(gpu.map(|lack| Missing {
             what: "GPU activity".to_owned(),
             decides: "what the steps take their time for".to_owned(),
             record: lack.how(crate::Recorder::Torch).to_owned(),
         }));
-        document.trust.files = request.files.len() as u64;
+        document.trust.files = read as u64;
+        document.trust.events_lost = lost;
+        document.trust.notes = notes;
+        document.trust.notes.extend(unreadable(request));
         return Ok(document);
     }
     let paths = paths(request);
@@ -185,10 +209,7 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
 /// Leaves out recordings of a rank that is recorded twice, once replaying graphs and once not: those without are captures.
 /// Returns the others, and the names of those left out.
 fn without_captures(list: Vec<Recording>) -> (Vec<Recording>, Vec<String>) {
-    let replays = |recording: &Recording| {
-        let mut calls = recording.facts.calls.iter();
-        calls.any(|call| call.kind == trace_model::kernel::Activity::GraphLaunch)
-    };
+    let replays = Recording::replays_graphs;
     let replaying: Vec<u32> = list
         .iter()
         .filter(|r| replays(r))
@@ -351,9 +372,29 @@ fn trust(job: &Job, request: &Request) -> Trust {
     let doubts = critical_path::doubts(&job.analysis).into_iter();
     notes.extend(doubts.map(|doubt| note(doubt.code, &doubt.text)));
     notes.extend(job.notes.iter().cloned());
-    for file in request.files.iter().filter(|file| file.problem.is_some()) {
-        let text = format!("{}: {}", file.name, file.problem.as_deref().unwrap_or(""));
-        notes.push(note("unreadable", &text));
+    // What is not in the answer comes first.
+    notes.splice(0..0, unreadable(request));
+    let slowed = job.headline_facts().recorder_pct;
+    if slowed >= crate::draft::SLOWED_PCT {
+        let text = format!(
+            "recording the host's events took about {} of the time (1 us each): host and launch times are upper bounds",
+            crate::numbers::pct(slowed)
+        );
+        notes.insert(0, note("recorder_overhead", &text));
+    }
+    let cut: i64 = job
+        .steps
+        .iter()
+        .filter(|step| step.row.flags.contains(&critical_path::Flag::Queued))
+        .map(|step| (step.row.begin_ns - step.row.host_begin_ns).max(0))
+        .sum();
+    let total: i64 = job.phases.iter().map(|phase| phase.total_ns).sum();
+    if share(cut, total) >= 10.0 {
+        let text = format!(
+            "{} before the begin of a step are not counted: earlier work was still running, or unrecorded",
+            crate::numbers::time(cut)
+        );
+        notes.push(note("queued", &text));
     }
     Trust {
         files: job.facts.len() as u64,
@@ -372,6 +413,16 @@ fn trust(job: &Job, request: &Request) -> Trust {
         smallest_effect_ns: times.map(|times| half.unwrap_or(0).max(times.median * 3 / 100)),
         notes,
     }
+}
+
+/// Returns a note for each file that is not used.
+fn unreadable(request: &Request) -> Vec<Note> {
+    let files = request.files.iter();
+    let files = files.filter_map(|file| {
+        let problem = file.problem.as_deref()?;
+        Some(note("not_used", &format!("{}: {problem}", file.name)))
+    });
+    files.collect()
 }
 
 /// Returns what the recordings lack that would decide something here.
@@ -405,6 +456,7 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
         let mut calls = facts.calls.iter();
         let has_graphs = calls.any(|call| call.kind == trace_model::kernel::Activity::GraphLaunch);
         lacks.push(match has_graphs {
+            _ if facts.graphs_whole > 0 => "kernels of graphs",
             true => "capture of the graphs",
             false => "sizes of operators",
         });

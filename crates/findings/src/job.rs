@@ -31,6 +31,8 @@ pub(crate) struct Item {
     pub(crate) ns: i64,
     pub(crate) count: u64,
     pub(crate) longest_ns: i64,
+    /// Part of it in which the GPU of its rank had nothing to do.
+    pub(crate) idle_ns: i64,
     pub(crate) guessed_ns: i64,
     /// Begin of the longest stretch.
     pub(crate) at_ns: i64,
@@ -58,6 +60,8 @@ impl Item {
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
+    /// Its time without waiting for requests and data.
     pub(crate) ns: i64,
     /// The path of the step begins with it: it lies between two steps.
     pub(crate) is_first: bool,
@@ -96,6 +100,12 @@ pub(crate) struct StepFact {
 impl StepFact {
     pub(crate) fn host(&self) -> Interval {
         (self.row.host_begin_ns, self.row.host_end_ns)
+    }
+
+    /// Sum of the time of items that a predicate takes in which the GPU had nothing to do.
+    pub(crate) fn idle(&self, takes: impl Fn(&Item) -> bool) -> i64 {
+        let items = self.items.iter().filter(|item| takes(item));
+        items.map(|item| item.idle_ns).sum()
     }
 
     /// Sum of the items that a predicate takes.
@@ -246,6 +256,17 @@ impl Job {
                 _ => {}
             }
         }
+        let meets = comm
+            .collectives
+            .iter()
+            .any(|one| one.matched.runs.len() > 1);
+        let is_placed = notes.iter().any(|note| note.kind == "ranks_by_place");
+        if is_placed && !meets {
+            return Err(NoJob::SeveralJobs(format!(
+                "neither a rank in a file or its name nor a collective joins these {} recordings",
+                digests.len()
+            )));
+        }
         let joined = (digests.len() > 1).then_some((digests.as_slice(), &comm));
         let graph = Graph::new(parts, joined);
         let analysis = analyse(&graph, &Options::default())
@@ -360,6 +381,12 @@ impl Job {
             .filter(|step| step.rank == rank)
             .map(|step| (step.step, step))
             .collect();
+        let busy: FxHashMap<u32, usize> = self
+            .facts
+            .iter()
+            .enumerate()
+            .map(|(at, facts)| (facts.rank, at))
+            .collect();
         let mut steps = Vec::new();
         let mut known: Vec<String> = Vec::new();
         let mut sums: FxHashMap<(Class, Portion, u32, String), Item> = FxHashMap::default();
@@ -392,11 +419,16 @@ impl Job {
                     _ => {
                         let gap = gap.get_or_insert(Gap {
                             begin_ns: segment.begin_ns,
+                            end_ns: segment.begin_ns,
                             ns: 0,
                             is_first,
                             is_sync: false,
                         });
-                        gap.ns += whole;
+                        // Waiting for requests and data is no matter of what came before.
+                        if !matches!(segment.class.group(), Group::Wait | Group::Input) {
+                            gap.ns += whole;
+                        }
+                        gap.end_ns = segment.end_ns;
                         gap.is_sync |= is_wait;
                     }
                 }
@@ -415,6 +447,15 @@ impl Job {
                         since = 0;
                     }
                 }
+                let idle = match segment.class.group() {
+                    Group::Gpu | Group::Comm => 0,
+                    _ => {
+                        let busy = busy
+                            .get(&segment.on_rank)
+                            .map_or(&[][..], |at| self.facts[*at].busy.as_slice());
+                        whole - overlap(busy, (segment.begin_ns, segment.end_ns))
+                    }
+                };
                 let is_other = segment.on_rank != rank;
                 let waited = match is_other {
                     true => overlap(&waits, (segment.begin_ns, segment.end_ns)),
@@ -442,10 +483,14 @@ impl Job {
                         ns: 0,
                         count: 0,
                         longest_ns: 0,
+                        idle_ns: 0,
                         guessed_ns: 0,
                         at_ns: segment.begin_ns,
                     });
                     item.ns += ns;
+                    if portion != Portion::Wait {
+                        item.idle_ns += idle;
+                    }
                     item.count += 1;
                     if ns > item.longest_ns {
                         (item.longest_ns, item.at_ns) = (ns, segment.begin_ns);
@@ -503,6 +548,7 @@ impl Job {
                 known.join(", ")
             )));
         }
+        leave_out_warm_up(&mut steps, self.focus);
         if steps.iter().all(|step| !step.is_used) {
             steps.iter_mut().for_each(|step| step.is_used = true);
         }
@@ -547,6 +593,34 @@ impl Job {
             own.map(|step| (step.step, step.predicted_ns)).collect()
         });
         each.collect()
+    }
+}
+
+/// Ratio to the other steps of its phase from which the first step of a recording is warm-up: modules are loaded, kernels
+/// compiled, caches filled.
+const WARM_UP: i64 = 3;
+
+/// Leaves out steps that are called warm-up, and a first step that takes far longer than the others of its phase.
+fn leave_out_warm_up(steps: &mut [StepFact], focus: Option<usize>) {
+    for (at, step) in steps.iter_mut().enumerate() {
+        let name = step.row.name.to_ascii_lowercase();
+        if (name.contains("warmup") || name.contains("warm_up")) && focus != Some(at) {
+            step.is_used = false;
+        }
+    }
+    let Some(first) = steps.iter().position(|step| step.is_used) else {
+        return;
+    };
+    let phase = steps[first].phase.clone();
+    let others = steps.iter().skip(first + 1);
+    let others = others.filter(|step| step.is_used && step.phase == phase);
+    let mut others: Vec<i64> = others.map(|step| step.row.duration_ns).collect();
+    others.sort_unstable();
+    let Some(usual) = others.get(others.len() / 2) else {
+        return;
+    };
+    if steps[first].row.duration_ns > WARM_UP * usual && focus != Some(first) {
+        steps[first].is_used = false;
     }
 }
 

@@ -155,6 +155,12 @@ pub(crate) struct Facts {
     pub(crate) has_calls: bool,
     pub(crate) has_python: bool,
     pub(crate) has_work: bool,
+    /// It captures a graph and replays none: its launches ran on no GPU.
+    pub(crate) is_capture: bool,
+    /// Graphs that were recorded as a whole, without their kernels.
+    pub(crate) graphs_whole: u64,
+    /// Share of the recording that recording the host's events took, estimated, in percent.
+    pub(crate) recorder_pct: f64,
     pub(crate) no_work: Option<String>,
     pub(crate) examples: Examples,
     pub(crate) calls: Vec<Call>,
@@ -166,7 +172,7 @@ pub(crate) struct Facts {
     pub(crate) runs: Vec<KernelRun>,
     /// Host stacks that launched GPU time, outermost function first, most time first.
     pub(crate) stacks: Vec<(Vec<String>, i64)>,
-    /// When the GPU worked; only where asked for.
+    /// When the GPU worked, ascending and apart.
     pub(crate) busy: Vec<Interval>,
     pub(crate) limits: Limits,
     /// Products by module, ascending.
@@ -229,8 +235,6 @@ impl Facts {
 pub struct RecordingOptions {
     /// Steps are slices of this name; default is what the engine marks, else its cycles.
     pub step_pattern: Option<String>,
-    /// `true` to keep when the GPU worked, for storage beside the steps.
-    pub keeps_busy: bool,
     /// `true` to take the whole recording as one step.
     pub whole: bool,
 }
@@ -241,6 +245,16 @@ const MEMORY_POINTS: u32 = 200;
 impl Recording {
     /// Reduces a trace. Cost: a few passes over it, and the path of each step later.
     pub fn new(name: &str, trace: &Trace, options: &RecordingOptions) -> Self {
+        Self::with_captures(name, trace, &[], options)
+    }
+
+    /// The same with the recordings of the captures of graphs that it replays, which hold the sizes of their operators.
+    pub fn with_captures(
+        name: &str,
+        trace: &Trace,
+        captures: &[&Trace],
+        options: &RecordingOptions,
+    ) -> Self {
         let work = GpuWork::with_vocabulary(trace, Vocabulary::default());
         let index = work.index();
         let (marks, steps_by) = find_marks(trace, index, options);
@@ -266,8 +280,13 @@ impl Recording {
             notes.push((limit.code.to_owned(), limit.text.clone()));
         }
         let (calls, launches) = calls_of(index);
-        let has_python = has_activity(trace, index, Activity::PythonFunction);
-        let (limits, modules, module_names) = limits_of(&work);
+        let (has_python, host_events) = host_events(trace, index);
+        let has_launch = |kind| calls.iter().any(|call: &Call| call.kind == kind);
+        let is_capture = captures_graph(index) && !has_launch(Activity::GraphLaunch);
+        let span = trace.span();
+        let span_ns = span.end.nanos().saturating_sub(span.start.nanos());
+        let captures: Vec<GpuWork<'_>> = captures.iter().map(|trace| GpuWork::new(trace)).collect();
+        let (limits, modules, module_names) = limits_of(&work, &captures);
         let facts = Facts {
             name: name.to_owned(),
             rank: digest.rank.0,
@@ -280,6 +299,9 @@ impl Recording {
             has_calls: !index.activities().calls().is_empty(),
             has_python,
             has_work,
+            is_capture,
+            graphs_whole: digest.graphs_whole,
+            recorder_pct: crate::numbers::share(host_events.saturating_mul(EVENT_NS), span_ns),
             no_work,
             examples: Examples::new(&work),
             calls,
@@ -288,10 +310,7 @@ impl Recording {
             memory: memory_of(trace),
             runs: runs_of(&work),
             stacks: stacks_of(&work),
-            busy: match options.keeps_busy {
-                true => busy_of(&work),
-                false => Vec::new(),
-            },
+            busy: busy_of(&work),
             limits,
             modules,
             module_names,
@@ -308,6 +327,17 @@ impl Recording {
     /// Returns the path as given or found.
     pub fn name(&self) -> &str {
         &self.facts.name
+    }
+
+    /// Returns `true` if it captures a graph and replays none.
+    pub fn is_capture(&self) -> bool {
+        self.facts.is_capture
+    }
+
+    /// Returns `true` if it replays graphs.
+    pub fn replays_graphs(&self) -> bool {
+        let mut calls = self.facts.calls.iter();
+        calls.any(|call| call.kind == Activity::GraphLaunch)
     }
 
     /// Returns its format.
@@ -348,8 +378,28 @@ impl Recording {
     }
 }
 
-fn has_activity(trace: &Trace, index: &TraceIndex<'_>, wanted: Activity) -> bool {
-    trace.slices().any(|slice| index.activity(slice) == wanted)
+/// Time that a profiler takes to record an event of the host, about, in nanoseconds.
+const EVENT_NS: i64 = 1_000;
+
+/// Returns whether Python functions are recorded, and the number of events of the host.
+fn host_events(trace: &Trace, index: &TraceIndex<'_>) -> (bool, i64) {
+    let (mut has_python, mut count) = (false, 0);
+    for slice in trace.slices() {
+        let activity = index.activity(slice);
+        has_python |= activity == Activity::PythonFunction;
+        count += i64::from(activity.is_on_host());
+    }
+    (has_python, count)
+}
+
+/// Returns `true` if a graph is captured.
+fn captures_graph(index: &TraceIndex<'_>) -> bool {
+    let trace = index.trace();
+    let mut calls = index.activities().calls().iter();
+    calls.any(|id| {
+        let name = trace.slice(*id).name().unwrap_or("");
+        name.contains("StreamBeginCapture") || name.contains("StreamEndCapture")
+    })
 }
 
 /// Returns the marks of the engine, else the cycles of its loop, else none: then the whole trace is one step.
@@ -591,11 +641,15 @@ fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-fn limits_of(work: &GpuWork<'_>) -> (Limits, Vec<ModuleCall>, Vec<String>) {
+fn limits_of(
+    work: &GpuWork<'_>,
+    captures: &[GpuWork<'_>],
+) -> (Limits, Vec<ModuleCall>, Vec<String>) {
     let knowledge = Knowledge::default();
     let mut options = RooflineOptions::new(CallOptions::new(&knowledge));
     options.by = By::Class;
-    let Ok(analysis) = roofline::analyse(work, &[], &options, |_| true) else {
+    let captures: Vec<&GpuWork<'_>> = captures.iter().collect();
+    let Ok(analysis) = roofline::analyse(work, &captures, &options, |_| true) else {
         return Default::default();
     };
     let device = analysis.devices.get(analysis.main_device);

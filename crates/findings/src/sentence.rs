@@ -9,7 +9,7 @@ use crate::draft::phase_word;
 use crate::explain::is_cause;
 use crate::family_device_limit;
 use crate::job::{Job, Phase};
-use crate::numbers::{interval, pct, share, time};
+use crate::numbers::{counted, interval, pct, share, time};
 
 /// Gain from which a likely cause is the answer, in percent of the steps of its phase.
 const LIKELY_PCT: f64 = 5.0;
@@ -64,7 +64,10 @@ pub(crate) fn subject(job: &Job, phase: &Phase) -> String {
     let word = phase_word(&phase.name);
     let n = phase.steps.len();
     match (n, phase.name.as_str()) {
-        (1, "whole") => format!("The recording takes {}", time(times.median)),
+        (1, "whole") => format!(
+            "The recording takes {} to the last work of its main stream",
+            time(times.median)
+        ),
         (1, _) => format!("The {word} step takes {}", time(times.median)),
         _ => format!("{} steps take {}", capital(&word), with_interval(times, n)),
     }
@@ -262,6 +265,16 @@ fn limit_or_nothing(
         );
         return answer;
     }
+    if group == Group::Comm && !job.knows_waits() && !missing_ranks(job).is_empty() {
+        answer.shape = Shape::CannotSay;
+        answer.sentence = format!(
+            "Cannot say: {subject}, and collectives take {} of the critical path; whether they move data or wait for a late rank is not known, as {} of the job are not recorded.{}",
+            pct(part),
+            counted(missing_ranks(job).len() as u64, "rank", "ranks"),
+            record(missing)
+        );
+        return answer;
+    }
     if group == Group::Comm && part >= 50.0 {
         let found = findings.iter().find(|finding| {
             finding.kind == "communication_exposed"
@@ -295,6 +308,14 @@ fn limit_or_nothing(
         time(smallest)
     );
     answer
+}
+
+/// Returns the ranks of the job that are not recorded.
+fn missing_ranks(job: &Job) -> Vec<u32> {
+    let world = job.facts.iter().filter_map(|facts| facts.world_size).max();
+    let all = 0..world.unwrap_or(0).min(4_096);
+    all.filter(|rank| job.facts.iter().all(|facts| facts.rank != *rank))
+        .collect()
 }
 
 /// Returns what to record, as a sentence.

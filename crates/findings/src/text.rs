@@ -176,9 +176,12 @@ fn budget_lines(budget: &Budget) -> Vec<String> {
     };
     let n = i64::try_from(budget.steps).unwrap_or(1).max(1);
     let mut out = vec![format!(
-        "where the time of {word}s{rank} goes (mean {} of {})",
+        "critical path of {word}s{rank}, mean {} of {}{}",
         time(budget.total_ns / n),
-        counted(budget.steps, "step", "steps")
+        counted(budget.steps, "step", "steps"),
+        budget
+            .gpu_busy_pct
+            .map_or_else(String::new, |busy| format!("; GPU busy {}", pct(busy)))
     )];
     let mut rest = (0, 0.0, 0);
     for (at, part) in budget.parts.iter().enumerate() {

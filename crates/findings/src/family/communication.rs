@@ -36,6 +36,17 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         .map_or_else(String::new, |(name, _)| name);
     let steps: Vec<&StepFact> = job.of(phase).collect();
     draft.evidence.extend(longest_of(job, &steps, &name, takes));
+    let own = job.digests.get(job.at).map(|digest| &digest.time);
+    if let Some(own) = own.filter(|own| own.comm_ns > 0) {
+        draft.evidence.push(said(
+            job,
+            format!(
+                "of {} in collectives on the GPU, no other work runs beside {} in the whole recording",
+                time(own.comm_ns),
+                time(own.exposed_ns)
+            ),
+        ));
+    }
     if includes_waiting {
         draft.evidence.push(said(
             job,

@@ -36,7 +36,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             true => "synchronisation",
             false => "host_bound",
         };
-        let mut draft = Draft::new(kind, phase).over(job, phase, takes);
+        let mut draft = Draft::new(kind, phase).over_idle(job, phase, takes);
         draft.gain = without(class, &name);
         // Host code without slices is what nothing was recorded of.
         draft.strength = match class {
@@ -103,7 +103,11 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
         ),
     ];
     for (kind, takes, what, change, strength) in rules {
-        let mut draft = Draft::new(kind, phase).over(job, phase, takes);
+        let draft = Draft::new(kind, phase);
+        let mut draft = match kind {
+            "input_starvation" => draft.over_idle(job, phase, takes),
+            _ => draft.over(job, phase, takes),
+        };
         draft.strength = strength;
         draft.gain = match change {
             "" => Gain::Unknown,

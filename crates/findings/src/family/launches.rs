@@ -44,7 +44,9 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let new = predicted.first()?;
     for (at, ns) in &mut draft.values {
         let row = &job.steps[*at].row;
-        *ns = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        // Launches beside GPU work keep nothing waiting.
+        *ns = gain.min(job.steps[*at].idle(|_| true));
     }
     draft.values.retain(|(_, ns)| *ns > 0);
     draft.reported(context.catalogue, phase)?;
@@ -156,7 +158,7 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     for (at, ns) in &mut draft.values {
         let row = &job.steps[*at].row;
         let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
-        *ns = (*ns).min(gain.max(0));
+        *ns = (*ns).min(gain.max(0)).min(job.steps[*at].idle(|_| true));
     }
     draft.values.retain(|(_, ns)| *ns > 0);
     draft.reported(context.catalogue, phase)?;

@@ -22,6 +22,9 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         for at in between {
             let ns = job.steps[*at].row.duration_ns;
             // What the requests that run wait longer for their next token.
+            // Waiting for requests is found by itself.
+            let waits = job.steps[*at].sum(|item| item.group() == critical_path::Group::Wait);
+            let ns = ns - waits;
             let excess = ns - usual;
             if ns >= usual + usual / 2 {
                 draft.values.push((*at, excess));

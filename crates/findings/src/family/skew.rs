@@ -232,7 +232,7 @@ fn is_expert(kernel: Option<&str>) -> bool {
 fn origin(cause: &Cause) -> String {
     let name = cause.name.as_deref().unwrap_or("");
     let of = |here: i64, others: i64| match others {
-        0 => format!("{}, and nothing on the others,", time(here)),
+        0 => format!("{} (none on the others)", time(here)),
         _ => format!("{} instead of {}", time(here), time(others)),
     };
     match cause.kind {

@@ -7,7 +7,7 @@ use trace_model::kernel::Activity;
 use super::{Context, replay};
 use crate::document::Evidence;
 use crate::draft::{Draft, Gain, Strength};
-use crate::job::Phase;
+use crate::job::{Gap, Phase, overlap};
 use crate::numbers::{plain, time};
 use crate::recording::Call;
 use crate::words;
@@ -18,6 +18,22 @@ fn label(call: &Call) -> String {
     let function = call.within.iter().find(|name| !name.contains("::"));
     let first = operator.or(function);
     first.map_or_else(|| call.name.clone(), |name| words::function(name))
+}
+
+/// Time of a copy from which it may have waited for earlier work, in nanoseconds: submitting one takes less.
+const BLOCKING_NS: i64 = 20_000;
+
+/// Time from the end of work to the begin of a copy to the host that belongs to the same wait, at most.
+const NEAR_NS: i64 = 20_000;
+
+/// Returns `true` if a call waited for the work that ended where a gap begins.
+fn blocks(call: &Call, gap: &Gap) -> bool {
+    let waits = match call.kind {
+        Activity::SyncApi => true,
+        Activity::MemcpyApi => call.end_ns - call.begin_ns >= BLOCKING_NS,
+        _ => false,
+    };
+    waits && call.begin_ns <= gap.begin_ns + NEAR_NS && call.end_ns >= gap.begin_ns
 }
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
@@ -34,21 +50,19 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             .filter(|gap| !gap.is_first && gap.is_sync && gap.begin_ns >= step.row.host_begin_ns);
         let mut cost = 0;
         for gap in middle {
-            cost += gap.ns;
-            let end = gap.begin_ns + gap.ns;
-            // The call that waited: the last one that began before the gap ends and ended in it.
-            let calls = facts.calls_in((step.row.host_begin_ns, end));
-            let calls = calls.filter(|call| {
-                matches!(call.kind, Activity::SyncApi | Activity::MemcpyApi)
-                    && call.end_ns >= gap.begin_ns
-            });
-            if let Some(call) = calls.last() {
-                let slot = by_label
-                    .entry(label(call))
-                    .or_insert_with(|| (0, 0, call.clone(), step.row.step));
-                slot.0 += gap.ns;
-                slot.1 += 1;
-            }
+            // The call that blocked: it began before the GPU ran dry, and ended when it had.
+            let calls = facts.calls_in((step.row.host_begin_ns, gap.end_ns));
+            let call = calls.filter(|call| blocks(call, gap)).last();
+            let Some(call) = call else { continue };
+            let idle = gap
+                .ns
+                .min(gap.end_ns - gap.begin_ns - overlap(&facts.busy, (gap.begin_ns, gap.end_ns)));
+            cost += idle;
+            let slot = by_label
+                .entry(label(call))
+                .or_insert_with(|| (0, 0, call.clone(), step.row.step));
+            slot.0 += idle;
+            slot.1 += 1;
         }
         draft.values.push((*at, cost));
     }
