@@ -457,9 +457,14 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
         let has_graphs = calls.any(|call| call.kind == trace_model::kernel::Activity::GraphLaunch);
         lacks.push(match has_graphs {
             _ if facts.graphs_whole > 0 => "kernels of graphs",
+            true if facts.has_capture => "sizes of operators",
             true => "capture of the graphs",
             false => "sizes of operators",
         });
+        // Recording the same again would not help.
+        if has_graphs && facts.has_capture && facts.graphs_whole == 0 {
+            lacks.pop();
+        }
     }
     let lacks = lacks.into_iter().filter_map(|what| catalogue.lack(what));
     lacks

@@ -155,6 +155,8 @@ pub(crate) struct Facts {
     pub(crate) has_calls: bool,
     pub(crate) has_python: bool,
     pub(crate) has_work: bool,
+    /// A capture of its graphs was given.
+    pub(crate) has_capture: bool,
     /// It captures a graph and replays none: its launches ran on no GPU.
     pub(crate) is_capture: bool,
     /// Graphs that were recorded as a whole, without their kernels.
@@ -299,6 +301,7 @@ impl Recording {
             has_calls: !index.activities().calls().is_empty(),
             has_python,
             has_work,
+            has_capture: !captures.is_empty(),
             is_capture,
             graphs_whole: digest.graphs_whole,
             recorder_pct: crate::numbers::share(host_events.saturating_mul(EVENT_NS), span_ns),

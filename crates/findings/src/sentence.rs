@@ -124,17 +124,23 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
         (count, n) if count >= n => " of each step".to_owned(),
         (count, n) => format!(" of {count} of {n} steps"),
     };
+    let affected = i64::try_from(cause.place.step_count).unwrap_or(1).max(1);
+    let whole: i64 = job.of(phase).map(|step| step.row.duration_ns).sum();
+    #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+    let total = crate::numbers::whole_ns(whole as f64 * cause.share_pct / 100.0);
+    let mean = total / affected;
+    // Where few steps cost most, the median is far from the mean.
+    let spread = match (
+        time(cost.low) == time(cost.high),
+        (mean - cost.median).abs() * 10 > mean,
+    ) {
+        (true, false) => String::new(),
+        (_, false) => format!(" ({} to {})", time(cost.low), time(cost.high)),
+        (_, true) => format!(" on average (median {})", time(cost.median)),
+    };
     let costs = format!(
-        "That is {}{each}, {} of their time",
-        match time(cost.low) == time(cost.high) {
-            true => time(cost.median),
-            false => format!(
-                "{} ({} to {})",
-                time(cost.median),
-                time(cost.low),
-                time(cost.high)
-            ),
-        },
+        "That is {}{each}{spread}, {} of their time",
+        time(mean),
         pct(cause.share_pct)
     );
     let costs = match n {

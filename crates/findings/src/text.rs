@@ -136,7 +136,7 @@ fn trust(document: &Document) -> Vec<String> {
     }
     let mut out = indented("trust", &words.join("; "));
     for note in trust.notes.iter().take(2) {
-        out.extend(indented("note", &note.text).into_iter().take(2));
+        out.extend(indented("note", &note.text).into_iter().take(4));
     }
     out
 }
@@ -175,14 +175,14 @@ fn budget_lines(budget: &Budget) -> Vec<String> {
         None => String::new(),
     };
     let n = i64::try_from(budget.steps).unwrap_or(1).max(1);
-    let mut out = vec![format!(
-        "critical path of {word}s{rank}, mean {} of {}{}",
+    let busy = budget.gpu_busy_pct;
+    let head = format!(
+        "critical path of {word}s{rank}: mean {} of {}{}",
         time(budget.total_ns / n),
-        counted(budget.steps, "step", "steps"),
-        budget
-            .gpu_busy_pct
-            .map_or_else(String::new, |busy| format!("; GPU busy {}", pct(busy)))
-    )];
+        human::count(budget.steps),
+        busy.map_or_else(String::new, |busy| format!(", GPU busy {}", pct(busy)))
+    );
+    let mut out = wrapped(&head, WIDTH);
     let mut rest = (0, 0.0, 0);
     for (at, part) in budget.parts.iter().enumerate() {
         if at < PARTS && (part.share_pct >= 1.0 || at == 0) {
@@ -258,7 +258,7 @@ fn missing(document: &Document) -> Vec<String> {
             out.push(String::new());
         }
         let text = format!("{}: {}. Record: {}", lack.what, lack.decides, lack.record);
-        out.extend(indented("lacks", &text).into_iter().take(3));
+        out.extend(indented("lacks", &text).into_iter().take(5));
     }
     out
 }
