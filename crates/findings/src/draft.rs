@@ -122,13 +122,13 @@ impl Draft {
         self
     }
 
-    /// Keeps the steps that are affected. Where at least half of the steps take a comparable time, these are all with any
-    /// time; else those with at least a quarter of the longest time.
+    /// Keeps the steps that are affected: those with at least a quarter of the longest time. Where these are most, all with any
+    /// time.
     pub(crate) fn keep_affected(&mut self) {
         let longest = self.values.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
         let is_large = |ns: i64| ns > 0 && ns >= longest / 4;
         let large = self.values.iter().filter(|(_, ns)| is_large(*ns)).count();
-        let is_in_most = large * 2 >= self.values.len();
+        let is_in_most = is_most(large, self.values.len());
         self.values
             .retain(|(_, ns)| *ns > 0 && (is_in_most || is_large(*ns)));
     }
@@ -158,12 +158,16 @@ impl Draft {
     }
 
     /// Makes the finding; `gain` is that of the affected steps.
-    pub(crate) fn finish(self, kind: &Kind, job: &Job, phase: &Phase, gain_ns: i64) -> Finding {
+    pub(crate) fn finish(mut self, kind: &Kind, job: &Job, phase: &Phase, gain_ns: i64) -> Finding {
+        if let Some(step) = since(&self, job, phase) {
+            let text = format!("it begins with step {step}: none of the steps before is affected");
+            self.evidence.push(said(job, text));
+        }
         let share_pct = self.share_pct(phase);
         let affected = interval(self.values.iter().map(|(_, ns)| *ns));
         let (steps, whole_ns) = self.whole(phase);
         let n = i64::try_from(steps).unwrap_or(i64::MAX).max(1);
-        let cost = match self.values.len() * 2 > steps {
+        let cost = match is_most(self.values.len(), steps) {
             true => {
                 let rest = steps.saturating_sub(self.values.len());
                 let zeros = std::iter::repeat_n(0, rest);
@@ -234,6 +238,20 @@ impl Draft {
             _ => Confidence::Possible,
         }
     }
+}
+
+/// Returns `true` if a number of steps is nearly all of them: a median then is that of these steps.
+fn is_most(number: usize, all: usize) -> bool {
+    number * 5 >= all * 4
+}
+
+/// Returns the step from which on a draft affects nearly all steps, where it affects none of those before.
+fn since(draft: &Draft, job: &Job, phase: &Phase) -> Option<u32> {
+    let first = draft.values.iter().map(|(at, _)| *at).min()?;
+    let before = phase.steps.iter().filter(|at| **at < first).count();
+    let after = phase.steps.len() - before;
+    let is_sudden = before >= 3 && after >= 3 && is_most(draft.values.len(), after);
+    is_sudden.then(|| job.steps[first].row.step)
 }
 
 /// Returns the name of a phase within a sentence.

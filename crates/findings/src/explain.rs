@@ -95,6 +95,14 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     }
     let mut jobs = Vec::new();
     for (_, list) in sides {
+        let (list, foreign) = of_one_job(list);
+        for (name, world) in foreign {
+            let mut files = document.scope.files.iter_mut();
+            if let Some(file) = files.find(|file| file.name == name) {
+                file.role = Role::Unused;
+                file.problem = Some(format!("of another job: its world size is {world}"));
+            }
+        }
         let (list, captures) = without_captures(list);
         for name in captures {
             let mut files = document.scope.files.iter_mut();
@@ -144,7 +152,7 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         document.trust.files = read as u64;
         document.trust.events_lost = lost;
         document.trust.notes = notes;
-        document.trust.notes.extend(unreadable(request));
+        document.trust.notes.extend(unreadable(&request.files));
         return Ok(document);
     }
     let paths = paths(request);
@@ -180,7 +188,7 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     let Some(job) = jobs.last() else {
         return Ok(document);
     };
-    document.trust = trust(job, request);
+    document.trust = trust(job, &document.scope.files);
     document.not_recorded = missing(job, catalogue);
     match jobs.as_slice() {
         [baseline, candidate] => {
@@ -204,6 +212,31 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     document.figures = figures::figures(&jobs, request);
     document.next = next(&document, &paths);
     Ok(document)
+}
+
+/// Leaves out recordings whose world size is not that of most. Returns the others, and names and world sizes of those left out.
+fn of_one_job(list: Vec<Recording>) -> (Vec<Recording>, Vec<(String, u32)>) {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for world in list
+        .iter()
+        .filter_map(|recording| recording.facts.world_size)
+    {
+        *counts.entry(world).or_default() += 1;
+    }
+    let most = counts
+        .iter()
+        .max_by_key(|(world, count)| (**count, **world));
+    let Some(most) = most.map(|(world, _)| *world) else {
+        return (list, Vec::new());
+    };
+    let (mut kept, mut foreign) = (Vec::new(), Vec::new());
+    for recording in list {
+        match recording.facts.world_size.filter(|world| *world != most) {
+            Some(world) => foreign.push((recording.name().to_owned(), world)),
+            None => kept.push(recording),
+        }
+    }
+    (kept, foreign)
 }
 
 /// Leaves out recordings of a rank that is recorded twice, once replaying graphs and once not: those without are captures.
@@ -345,7 +378,7 @@ pub(crate) fn is_cause(catalogue: &Catalogue, finding: &Finding) -> bool {
     role == Some(KindRole::Cause) && finding.confidence >= Confidence::Likely
 }
 
-fn trust(job: &Job, request: &Request) -> Trust {
+fn trust(job: &Job, files: &[File]) -> Trust {
     let world = job.facts.iter().filter_map(|facts| facts.world_size).max();
     let present: Vec<u32> = job.facts.iter().map(|facts| facts.rank).collect();
     let missing = world.map_or_else(Vec::new, |world| {
@@ -364,16 +397,18 @@ fn trust(job: &Job, request: &Request) -> Trust {
     let mut notes: Vec<Note> = Vec::new();
     for facts in &job.facts {
         for (kind, text) in &facts.notes {
-            if !notes.iter().any(|known| known.kind == *kind) {
-                notes.push(note(kind, text));
-            }
+            let text = match job.facts.len() {
+                1 => text.clone(),
+                _ => format!("rank {} ({}): {text}", facts.rank, facts.name),
+            };
+            notes.push(note(kind, &text));
         }
     }
     let doubts = critical_path::doubts(&job.analysis).into_iter();
     notes.extend(doubts.map(|doubt| note(doubt.code, &doubt.text)));
     notes.extend(job.notes.iter().cloned());
     // What is not in the answer comes first.
-    notes.splice(0..0, unreadable(request));
+    notes.splice(0..0, unreadable(files));
     let slowed = job.headline_facts().recorder_pct;
     if slowed >= crate::draft::SLOWED_PCT {
         let text = format!(
@@ -416,9 +451,8 @@ fn trust(job: &Job, request: &Request) -> Trust {
 }
 
 /// Returns a note for each file that is not used.
-fn unreadable(request: &Request) -> Vec<Note> {
-    let files = request.files.iter();
-    let files = files.filter_map(|file| {
+fn unreadable(files: &[File]) -> Vec<Note> {
+    let files = files.iter().filter_map(|file| {
         let problem = file.problem.as_deref()?;
         Some(note("not_used", &format!("{}: {problem}", file.name)))
     });

@@ -3,9 +3,10 @@
 use critical_path::{Analysis, Change, Class, Graph, Group, Options, StepRow, analyse};
 use gpu_time::comm::{CollectiveTime, Job as CommJob, RankDigest, assign_ranks};
 use rustc_hash::FxHashMap;
+use trace_model::Waiting;
 use trace_model::interval::Interval;
 use trace_model::kernel::KernelClass;
-use trace_model::step_name::{step_batch, step_group};
+use trace_model::step_name::{step_batch, step_group, step_kind};
 
 use crate::document::{Note, Side};
 use crate::recording::{Facts, Recording};
@@ -89,6 +90,8 @@ pub(crate) struct StepFact {
     pub(crate) items: Vec<Item>,
     /// Runs of elementwise kernels with nothing else between them.
     pub(crate) chains: Vec<Chain>,
+    /// Time of the path in which the recorder worked and the GPU had nothing to do.
+    pub(crate) overhead_ns: i64,
     /// Stretches without GPU activity, ascending.
     pub(crate) gaps: Vec<Gap>,
     /// Whether the answer uses it.
@@ -387,6 +390,10 @@ impl Job {
             .enumerate()
             .map(|(at, facts)| (facts.rank, at))
             .collect();
+        let busy_of_recorder = |rank: u32, span: Interval| {
+            let facts = busy.get(&rank).map(|at| &self.facts[*at]);
+            facts.map_or(0, |facts| overlap(&facts.recording_at, span))
+        };
         let mut steps = Vec::new();
         let mut known: Vec<String> = Vec::new();
         let mut sums: FxHashMap<(Class, Portion, u32, String), Item> = FxHashMap::default();
@@ -405,12 +412,15 @@ impl Job {
             let mut gaps: Vec<Gap> = Vec::new();
             let mut gap: Option<Gap> = None;
             let mut is_first = true;
+            let mut overhead = 0;
             let mut chains: Vec<Chain> = Vec::new();
             // The chain so far, and the time since its last kernel.
             let (mut chain, mut since) = (Chain::default(), 0);
             for segment in self.graph.path(self.at, step) {
                 let whole = segment.end_ns - segment.begin_ns;
                 let is_wait = segment.class.group() == Group::Sync;
+                let is_input = matches!(segment.class.group(), Group::Wait | Group::Input)
+                    || Waiting::of_call(&segment.name) == Some(Waiting::Input);
                 match segment.class.group() {
                     Group::Gpu | Group::Comm => {
                         gaps.extend(gap.take());
@@ -425,7 +435,7 @@ impl Job {
                             is_sync: false,
                         });
                         // Waiting for requests and data is no matter of what came before.
-                        if !matches!(segment.class.group(), Group::Wait | Group::Input) {
+                        if !is_input {
                             gap.ns += whole;
                         }
                         gap.end_ns = segment.end_ns;
@@ -453,8 +463,16 @@ impl Job {
                         let busy = busy
                             .get(&segment.on_rank)
                             .map_or(&[][..], |at| self.facts[*at].busy.as_slice());
-                        whole - overlap(busy, (segment.begin_ns, segment.end_ns))
+                        let span = (segment.begin_ns, segment.end_ns);
+                        let recorder = busy_of_recorder(segment.on_rank, span);
+                        overhead += recorder;
+                        (whole - overlap(busy, span) - recorder).max(0)
                     }
+                };
+                // The name of a mark has the number of its step: its time is that of one place in the code.
+                let name = match segment.class {
+                    Class::HostOther => step_kind(&segment.name),
+                    _ => segment.name.clone(),
                 };
                 let is_other = segment.on_rank != rank;
                 let waited = match is_other {
@@ -469,16 +487,11 @@ impl Job {
                     if ns == 0 {
                         continue;
                     }
-                    let key = (
-                        segment.class,
-                        portion,
-                        segment.on_rank,
-                        segment.name.clone(),
-                    );
+                    let key = (segment.class, portion, segment.on_rank, name.clone());
                     let item = sums.entry(key).or_insert_with(|| Item {
                         class: segment.class,
                         portion,
-                        name: segment.name.clone(),
+                        name: name.clone(),
                         on_rank: segment.on_rank,
                         ns: 0,
                         count: 0,
@@ -518,6 +531,7 @@ impl Job {
                 items,
                 chains,
                 gaps,
+                overhead_ns: overhead,
                 is_used: row.duration_ns > 0 && !row.flags.contains(&critical_path::Flag::Clipped),
                 batch: batch.and_then(|batch| batch.batch_size()),
                 tokens: batch.and_then(|batch| batch.all_tokens()),

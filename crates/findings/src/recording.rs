@@ -174,6 +174,8 @@ pub(crate) struct Facts {
     pub(crate) runs: Vec<KernelRun>,
     /// Host stacks that launched GPU time, outermost function first, most time first.
     pub(crate) stacks: Vec<(Vec<String>, i64)>,
+    /// When the recorder worked and the GPU did not, ascending and apart.
+    pub(crate) recording_at: Vec<Interval>,
     /// When the GPU worked, ascending and apart.
     pub(crate) busy: Vec<Interval>,
     pub(crate) limits: Limits,
@@ -195,7 +197,7 @@ impl Facts {
         for point in &mut self.memory {
             point.at_ns = to(point.at_ns);
         }
-        for (begin, end) in &mut self.busy {
+        for (begin, end) in self.recording_at.iter_mut().chain(&mut self.busy) {
             (*begin, *end) = (to(*begin), to(*end));
         }
         for run in &mut self.runs {
@@ -313,6 +315,7 @@ impl Recording {
             memory: memory_of(trace),
             runs: runs_of(&work),
             stacks: stacks_of(&work),
+            recording_at: recorder_of(index, &busy_of(&work)),
             busy: busy_of(&work),
             limits,
             modules,
@@ -588,6 +591,37 @@ fn runs_of(work: &GpuWork<'_>) -> Vec<KernelRun> {
         })
     });
     runs.collect()
+}
+
+/// Returns when the recorder worked while the GPU had nothing to do.
+fn recorder_of(index: &TraceIndex<'_>, busy: &[Interval]) -> Vec<Interval> {
+    let slices = index.trace().slices();
+    let own = slices.filter(|slice| index.activity(*slice) == Activity::Overhead);
+    let mut all: Vec<Interval> = own
+        .map(|slice| (slice.ts().nanos(), slice.end().nanos()))
+        .filter(|(begin, end)| end > begin)
+        .collect();
+    all.sort_unstable();
+    let mut out: Vec<Interval> = Vec::new();
+    let mut last = i64::MIN;
+    for (begin, end) in all {
+        let mut at = begin.max(last);
+        last = last.max(end);
+        let from = busy.partition_point(|(_, end)| *end <= at);
+        for (first, second) in busy.get(from..).unwrap_or_default() {
+            if *first >= end {
+                break;
+            }
+            if at < *first {
+                out.push((at, *first));
+            }
+            at = at.max(*second);
+        }
+        if at < end {
+            out.push((at, end));
+        }
+    }
+    out
 }
 
 /// Number of stacks kept.

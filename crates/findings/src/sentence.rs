@@ -143,6 +143,10 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
         time(mean),
         pct(cause.share_pct)
     );
+    let costs = match cause.place.step_count < n {
+        true => costs.replace("of their time", &format!("of the time of all {n} steps")),
+        false => costs,
+    };
     let costs = match n {
         1 => costs.replace("of their time", "of its time"),
         _ => costs,
@@ -176,9 +180,16 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
 }
 
 /// Returns the largest classes of a phase with their shares.
-pub(crate) fn mostly(job: &Job, phase: &Phase, catalogue: &Catalogue, most: usize) -> String {
+pub(crate) fn mostly(
+    job: &Job,
+    phase: &Phase,
+    catalogue: &Catalogue,
+    group: Option<Group>,
+    most: usize,
+) -> String {
     let mut all: Vec<(String, i64)> = classes(job, phase)
         .into_iter()
+        .filter(|((of, _), _)| group.is_none_or(|group| group == *of))
         .map(|((_, class), ns)| (class, ns))
         .collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -207,7 +218,9 @@ fn limit_or_nothing(
     let group = bound(job, phase);
     let mut answer = base(job, phase);
     let subject = subject(job, phase);
-    let mostly = mostly(job, phase, catalogue, 3);
+    // What bounds the steps, not what else they do.
+    let bounding = group.filter(|group| matches!(group, Group::Gpu | Group::Comm));
+    let mostly = mostly(job, phase, catalogue, bounding, 3);
     let limit = findings.iter().find(|finding| {
         finding.kind.starts_with("device_limit")
             && finding.place.phase.as_deref() == Some(phase.name.as_str())

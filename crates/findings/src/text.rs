@@ -382,7 +382,10 @@ pub fn markdown(document: &Document) -> String {
                 finding.confidence.name(),
                 time(finding.cost_ns_per_step.median),
                 pct(finding.share_pct),
-                pct(finding.gain_pct)
+                match finding.gain_ceiling_ns_per_step {
+                    0 => "not known".to_owned(),
+                    _ => pct(finding.gain_pct),
+                }
             );
         }
     }

@@ -1,6 +1,7 @@
 //! Host code that keeps the GPU waiting: functions, requests, data, the recorder.
 
 use critical_path::{Class, Group};
+use trace_model::Waiting;
 
 use super::{Context, replay, sums, without};
 use crate::draft::{Draft, Gain, Strength, longest_of};
@@ -32,9 +33,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             continue;
         };
         // A call that waits for work that is not known is no code that runs.
-        let kind = match name.contains("Synchronize") {
-            true => "synchronisation",
-            false => "host_bound",
+        let kind = match Waiting::of_call(&name) {
+            Some(Waiting::Device) if name.contains("Synchronize") => "synchronisation",
+            Some(Waiting::Input) => "input_starvation",
+            _ => "host_bound",
         };
         let mut draft = Draft::new(kind, phase).over_idle(job, phase, takes);
         draft.gain = without(class, &name);
@@ -52,7 +54,51 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         fill(context, phase, draft, &name, takes, &mut out);
     }
     waits(context, phase, &mut out);
+    out.extend(recorder(context, phase));
     out
+}
+
+/// The recorder itself.
+fn recorder(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let mut draft = Draft::new("profiler_overhead", phase);
+    let each = phase
+        .steps
+        .iter()
+        .map(|at| (*at, job.steps[*at].overhead_ns));
+    draft.values = each.collect();
+    draft.keep_affected();
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = Strength::Recorded;
+    // The recorder's time is recorded directly, and the GPU idles in it.
+    draft.gain = Gain::Cost;
+    draft.rank = Some(job.rank());
+    for name in [
+        "Activity Buffer Request",
+        "Buffer Flush",
+        "Resource",
+        "Instrumentation",
+    ] {
+        if let Some(event) = job
+            .headline_facts()
+            .examples
+            .of(name)
+            .and_then(|n| n.longest.first())
+        {
+            draft.evidence.push(crate::document::Evidence {
+                text: format!(
+                    "{name} takes {} at most",
+                    crate::numbers::time(event.duration_ns)
+                ),
+                event_id: Some(event.id),
+                name: Some(name.to_owned()),
+                begin_ns: Some(event.begin_ns),
+                duration_ns: Some(event.duration_ns),
+                ..crate::draft::said(job, String::new())
+            });
+        }
+    }
+    Some(draft)
 }
 
 /// Waiting for requests, loading data, the recorder, and time that nothing explains.
@@ -65,7 +111,7 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
         &'static str,
         Strength,
     );
-    let rules: [Rule; 5] = [
+    let rules: [Rule; 4] = [
         (
             "input_starvation",
             |item| item.class == Class::Requests,
@@ -85,13 +131,6 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
             |item| item.class == Class::Input,
             "input data",
             "input=0",
-            Strength::Recorded,
-        ),
-        (
-            "profiler_overhead",
-            |item| item.class == Class::Profiler,
-            "",
-            "",
             Strength::Recorded,
         ),
         (

@@ -3,7 +3,7 @@
 use critical_path::Class;
 
 use super::{Context, replay, sums};
-use crate::draft::{Draft, Strength, longest_of};
+use crate::draft::{Draft, Gain, Strength, longest_of};
 use crate::job::{Item, Phase, StepFact};
 use crate::recording::is_allocation;
 use crate::words;
@@ -32,9 +32,21 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         && kv.values.len() * 2 >= phase.steps.len()
         && kv.reported(context.catalogue, phase).is_some();
     let rules: [(&'static str, Option<Class>, &str); 3] = [
-        ("kv_offload", None, "memcpy:h2d=0,memcpy:d2h=0"),
-        ("copy", Some(Class::MemcpyH2d), "memcpy:h2d=0"),
-        ("copy", Some(Class::MemcpyD2h), "memcpy:d2h=0"),
+        (
+            "kv_offload",
+            None,
+            "memcpy:h2d=0,memcpy:d2h=0,api:*Memcpy*=0,sync=0",
+        ),
+        (
+            "copy",
+            Some(Class::MemcpyH2d),
+            "memcpy:h2d=0,api:*Memcpy*=0,sync=0",
+        ),
+        (
+            "copy",
+            Some(Class::MemcpyD2h),
+            "memcpy:d2h=0,api:*Memcpy*=0,sync=0",
+        ),
     ];
     for (kind, class, change) in rules {
         if is_offload != class.is_none() {
@@ -49,7 +61,14 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             continue;
         }
         draft.strength = Strength::Recorded;
-        draft.gain = replay(change);
+        // The call that waits for the copy and the copy itself: no more than they cost.
+        draft.gain = match replay(change) {
+            Gain::Replay { change, .. } => Gain::Replay {
+                change,
+                is_capped: true,
+            },
+            other => other,
+        };
         draft.rank = Some(job.rank());
         draft.about = class.map_or_else(String::new, Class::name);
         let name = sums(job, phase, |item| takes(item).then(|| item.name.clone()));

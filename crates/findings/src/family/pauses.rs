@@ -135,7 +135,15 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     if !is_few {
         return None;
     }
-    let slow: Vec<usize> = slow.into_iter().map(|(at, _)| at).collect();
+    // The first step of a recording has none before it that its host could run ahead of.
+    let slow: Vec<usize> = slow
+        .into_iter()
+        .map(|(at, _)| at)
+        .filter(|at| *at > 0)
+        .collect();
+    if slow.is_empty() {
+        return None;
+    }
     let usual: Vec<&StepFact> = usual.into_iter().map(|(at, _)| &job.steps[at]).collect();
     of(context, phase, &slow, &usual, middle)
 }
@@ -163,7 +171,13 @@ pub(crate) fn of(
         return None;
     }
     let is_gc = is_collector(&first.name);
-    let kind = if is_gc { "periodic_stall" } else { "pause" };
+    let waits = matches!(first.class, Class::Requests | Class::Blocked | Class::Input)
+        || trace_model::Waiting::of_call(&first.name) == Some(trace_model::Waiting::Input);
+    let kind = match (is_gc, waits) {
+        (true, _) => "periodic_stall",
+        (_, true) => "input_starvation",
+        _ => "pause",
+    };
     let takes = |item: &Item| {
         item.class == first.class && item.name == first.name && item.portion == first.portion
     };
@@ -230,6 +244,13 @@ pub(crate) fn of(
     let typical = median(draft.values.iter().map(|(_, ns)| *ns));
     Some(
         draft
+            .word(
+                "are",
+                match slow.len() {
+                    1 => "is",
+                    _ => "are",
+                },
+            )
             .word("count", slow.len().to_string())
             .word("of", phase.steps.len().to_string())
             .word("excess", time(typical))

@@ -112,18 +112,29 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         *values.entry(one.step).or_default() += one.ns;
     }
     // Why, by the time that it costs.
-    let mut causes: BTreeMap<(CauseKind, Option<String>), (i64, Cause, &Late<'_>)> =
-        BTreeMap::new();
+    type Found<'a> = (i64, Cause, &'a Late<'a>, Vec<(i64, i64)>);
+    let mut causes: BTreeMap<(CauseKind, Option<String>), Found<'_>> = BTreeMap::new();
     for one in &late {
         let Some(cause) = &one.collective.cause else {
             continue;
         };
         let key = (cause.kind, cause.name.clone());
-        let slot = causes.entry(key).or_insert_with(|| (0, cause.clone(), one));
+        let slot = causes
+            .entry(key)
+            .or_insert_with(|| (0, cause.clone(), one, Vec::new()));
         slot.0 += one.ns;
+        slot.3.push((cause.here_ns, cause.others_ns));
         if one.ns > slot.2.ns {
             (slot.1, slot.2) = (cause.clone(), one);
         }
+    }
+    // What it takes is told by medians, not by the worst case.
+    let mut typical: BTreeMap<(CauseKind, Option<String>), Cause> = BTreeMap::new();
+    for (key, (_, cause, _, times)) in &causes {
+        let mut cause = cause.clone();
+        cause.here_ns = median(times.iter().map(|t| t.0));
+        cause.others_ns = median(times.iter().map(|t| t.1));
+        typical.insert(key.clone(), cause);
     }
     let mut by_kind: BTreeMap<CauseKind, i64> = BTreeMap::new();
     for ((kind, _), (ns, ..)) in &causes {
@@ -199,9 +210,15 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     });
     let origin = cause.map_or_else(
         || of_path.unwrap_or_default(),
-        |(_, cause, _)| origin(cause),
+        |(_, cause, ..)| {
+            origin(
+                typical
+                    .get(&(cause.kind, cause.name.clone()))
+                    .unwrap_or(cause),
+            )
+        },
     );
-    if let Some((_, cause, one)) = cause {
+    if let Some((_, cause, one, _)) = cause {
         draft.name = cause.name.clone();
         draft.about = cause.name.clone().unwrap_or_default();
         evidence(job, &mut draft, cause, one);
@@ -345,6 +362,7 @@ fn slower_kernels(job: &Job, member: usize) -> Slower {
     let (mut slower, mut alike, mut experts_slower, mut others_slower) =
         (0_i64, 0_i64, 0_i64, 0_i64);
     let (mut here, mut there) = (0.0, 0.0);
+    let (mut names, mut slower_names) = (0_usize, 0_usize);
     for kernel in own
         .kernels
         .iter()
@@ -370,6 +388,8 @@ fn slower_kernels(job: &Job, member: usize) -> Slower {
         let usual = median(others);
         #[expect(clippy::cast_precision_loss, reason = "a ratio")]
         let ratio = kernel.total_ns as f64 / usual.max(1) as f64;
+        names += 1;
+        slower_names += usize::from(ratio >= SLOWER);
         let is_expert = matches!(kernel.class.as_str(), "moe_gemm" | "moe");
         match ratio >= SLOWER {
             true => {
@@ -390,7 +410,9 @@ fn slower_kernels(job: &Job, member: usize) -> Slower {
     if experts_slower > 0 && others_slower * 4 < experts_slower {
         return Slower::Experts;
     }
-    match slower > alike && there > 0.0 {
+    // A slower device is slower in most of its kernels, not in one kind of them.
+    let is_most = slower_names * 5 >= names * 3 && names >= 3;
+    match slower > alike && is_most && there > 0.0 {
         true => Slower::All(here / there),
         false => Slower::Some,
     }
