@@ -39,7 +39,16 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             _ => "host_bound",
         };
         let mut draft = Draft::new(kind, phase).over_idle(job, phase, takes);
-        draft.gain = without(class, &name);
+        draft.gain = match class == Class::HostOther && name.contains('*') {
+            // A name without the numbers of steps.
+            true => replay(&format!("host:{}=0", super::launches::glob_of(&name))),
+            false => without(class, &name),
+        };
+        // The recorder's own time within a function is no time of the function.
+        let overhead: i64 = job.of(phase).map(|step| step.overhead_ns).sum();
+        if let Gain::Replay { is_capped, .. } = &mut draft.gain {
+            *is_capped = overhead * 20 > phase.total_ns;
+        }
         // Host code without slices is what nothing was recorded of.
         draft.strength = match class {
             Class::HostUntraced => Strength::Fits,

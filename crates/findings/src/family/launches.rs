@@ -185,10 +185,10 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     ))
 }
 
-/// Returns a glob for a name: characters with a meaning in changes match any.
-fn glob_of(name: &str) -> String {
+/// Returns a glob for a name: characters with a meaning in changes match any; `*` stays.
+pub(super) fn glob_of(name: &str) -> String {
     let each = name.chars();
-    each.map(|c| match c.is_ascii_alphanumeric() || "_./ ".contains(c) {
+    each.map(|c| match c.is_ascii_alphanumeric() || "_./ *".contains(c) {
         true => c,
         false => '?',
     })

@@ -95,6 +95,7 @@ fn is_collector(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let mut words = name.split(|c: char| !(c.is_ascii_alphanumeric()));
     name.contains("garbage")
+        || name.contains("built-in function collect")
         || words.any(|word| word == "gc" || word == "gcollect" || word == "pythongc")
 }
 
