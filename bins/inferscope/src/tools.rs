@@ -11,7 +11,22 @@ pub(crate) struct Tool {
 }
 
 /// The tools, in the order of the help.
-pub(crate) static TOOLS: [Tool; 7] = [
+pub(crate) static TOOLS: [Tool; 10] = [
+    Tool {
+        name: "why",
+        run: |words| why::main_from(words),
+        command: why::command,
+    },
+    Tool {
+        name: "show",
+        run: |words| why::show_from(words),
+        command: why::show_command,
+    },
+    Tool {
+        name: "extract",
+        run: |words| why::extract_from(words),
+        command: why::extract_command,
+    },
     Tool {
         name: "trace-info",
         run: |words| trace_info::main_from(words),
@@ -51,6 +66,32 @@ pub(crate) static TOOLS: [Tool; 7] = [
 
 /// Questions of users, each with the commands that answer it and their output.
 pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "Why?",
+        &[
+            (
+                "why PATH...",
+                "the reason, from recordings of a job and logs beside them",
+            ),
+            (
+                "show ID PATH...",
+                "a finding of why with its evidence; extract: its window",
+            ),
+            (
+                "cycle-rca analyse FILE",
+                "what limits the steps of a serving engine",
+            ),
+            (
+                "cycle-rca batch FOLDER",
+                "root cause of normal against abnormal recordings",
+            ),
+            ("blkio stats FILE", "what limits the disk, phase by phase"),
+            (
+                "memtrace analyse FILE",
+                "how long data lives, and which memory tier fits",
+            ),
+        ],
+    ),
     (
         "What is in it?",
         &[
@@ -149,24 +190,6 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
             (
                 "trace-info roofline FILE",
                 "what faster kernels could gain at most",
-            ),
-        ],
-    ),
-    (
-        "Why?",
-        &[
-            (
-                "cycle-rca analyse FILE",
-                "what limits the steps of a serving engine",
-            ),
-            (
-                "cycle-rca batch FOLDER",
-                "root cause of normal against abnormal recordings",
-            ),
-            ("blkio stats FILE", "what limits the disk, phase by phase"),
-            (
-                "memtrace analyse FILE",
-                "how long data lives, and which memory tier fits",
             ),
         ],
     ),

@@ -164,6 +164,35 @@ fn straggler(graph: &Graph, chosen: &Chosen) -> Option<Straggler> {
     straggler::straggler(graph, rank, &prediction, chosen.window)
 }
 
+/// Predicts the times of all steps under each of `changes`.
+///
+/// Cost: a replay for each change.
+///
+/// # Errors
+///
+/// Returns an [`Error`] if the graph has no steps.
+pub fn predictions(graph: &Graph, changes: &[Change]) -> Result<Vec<Prediction>, Error> {
+    let mut chosen = choose(graph, &Options::default())?;
+    chosen.model_error_pct = model(graph, &chosen).0.model_error_pct;
+    let each = changes.iter().map(|change| predict(graph, &chosen, change));
+    Ok(each.collect())
+}
+
+/// Returns the change by which everything of a class with exactly this name takes `factor` of its time; `None` for classes that
+/// no change affects.
+pub fn scaled(class: Class, name: &str, factor: f64) -> Option<Change> {
+    let target = target_of(class)?;
+    let action = Action::Scale {
+        target,
+        selector: Selector::Exact(name.to_owned()),
+        factor,
+    };
+    Some(Change::of(
+        format!("{}:{name}={factor}", target.name()),
+        vec![action],
+    ))
+}
+
 /// Returns the steps alone, without changes, limits and names.
 ///
 /// Cost: one pass over the path, and two replays.

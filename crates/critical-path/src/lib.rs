@@ -58,7 +58,7 @@ mod summary;
 pub mod tables;
 mod waits;
 
-pub use analysis::{Error, Options, analyse, step_rows};
+pub use analysis::{Error, Options, analyse, predictions, scaled, step_rows};
 pub use answer::{bound_by, common_limit, doubts, lines, sentences, usual_steps};
 pub use change::{Change, ChangeError, Target};
 pub use class::{Class, EdgeKind, Evidence, Group, Lag, Limit};

@@ -30,6 +30,13 @@ pub struct Window {
     pub end_ns: i64,
 }
 
+impl Window {
+    /// The interval from `begin_ns` to `end_ns`.
+    pub fn new(begin_ns: i64, end_ns: i64) -> Self {
+        Self { begin_ns, end_ns }
+    }
+}
+
 /// Mode of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {

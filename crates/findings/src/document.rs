@@ -92,6 +92,8 @@ pub enum Role {
     /// Events of a rank.
     #[default]
     Trace,
+    /// Capture of the graphs that a trace replays.
+    Capture,
     /// Block I/O beside a trace.
     BlockIo,
     /// GPU utilisation beside a trace.
@@ -223,6 +225,8 @@ pub struct Budget {
     pub tokens: Option<u64>,
     /// Step time that the limit of the device allows.
     pub limit_ns: Option<i64>,
+    /// Time of the steps in which the GPU worked, in percent: on the critical path or beside it.
+    pub gpu_busy_pct: Option<f64>,
     /// Parts; their `total_ns` add up to that of the budget.
     pub parts: Vec<BudgetPart>,
 }

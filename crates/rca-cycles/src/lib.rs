@@ -82,7 +82,7 @@ pub use bottleneck::{Bottleneck, Stalls, bottlenecks};
 pub use cut::Partial;
 pub use measure::{Cell, Function, Gaps, Launches, Skew, Wait};
 pub use origin::{Origin, Origins};
-pub use outlier::Interference;
+pub use outlier::{Interference, MOST as MOST_OUTLIERS, limit as outlier_limit};
 pub use paths::StepPaths;
 pub use phase::{Phase, Workload, family, phase_in_name};
 pub use rows::{add_events, reports};

@@ -27,10 +27,11 @@ const OWN_SHARE: f64 = 0.25;
 /// and by this share of the cycle.
 const CYCLE_SHARE: f64 = 0.01;
 /// Of more cycles than this share it is no interference.
-pub(crate) const MOST: f64 = 0.3;
+pub const MOST: f64 = 0.3;
 
 /// The median of values of cycles of this length, and from where on one is slow. As many cycles more have the value zero.
-pub(crate) fn limit(values: &[f64], zeros: usize, length: f64) -> (f64, f64) {
+#[must_use]
+pub fn limit(values: &[f64], zeros: usize, length: f64) -> (f64, f64) {
     let middle = median_with_zeros(values, zeros);
     let mut deviations: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
     let deviation = if middle == 0.0 {

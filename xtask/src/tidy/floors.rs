@@ -117,6 +117,20 @@ const FLOORS: &[(&str, &[&str])] = &[
             "stats",
         ],
     ),
+    (
+        "findings",
+        &[
+            "blkio-companions",
+            "blkio-parser",
+            "critical-path",
+            "gpu-time",
+            "rca-cycles",
+            "report",
+            "roofline",
+            "stats",
+            "trace-model",
+        ],
+    ),
     // floor 3
     ("cli", ANY),
     ("trace-input", ANY),
@@ -127,6 +141,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("rocpd", ANY),
     ("blkio", ANY),
     ("memtrace", ANY),
+    ("why", ANY),
     ("inferscope", ANY),
     // outside the layers
     (
@@ -166,6 +181,7 @@ const TOOLS: &[&str] = &[
     "blkio",
     "memtrace",
     "cycle-rca",
+    "why",
     "inferscope",
     "xtask",
 ];

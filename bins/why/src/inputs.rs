@@ -1,0 +1,359 @@
+//! From paths to the answer.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cli::{ProgressLine, Stage, VerbosityArgs};
+use findings::{
+    Document, File, Reads, Recording, RecordingOptions, Request, Role, Side, arg_keys, explain,
+};
+use perfetto_reader::ArgPolicy;
+
+use crate::args::Question;
+use crate::sniff;
+
+/// A recording to read.
+struct Source {
+    path: PathBuf,
+    side: Side,
+}
+
+/// What the paths of a side are.
+#[derive(Default)]
+struct Inputs {
+    traces: Vec<Source>,
+    files: Vec<File>,
+    block_io: Vec<PathBuf>,
+    clocks: Vec<PathBuf>,
+}
+
+/// Answers a question.
+pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Document> {
+    let mut inputs = Inputs::default();
+    let sides: [(Side, &[PathBuf]); 3] = [
+        (Side::Only, &question.paths),
+        (Side::Baseline, &question.baseline),
+        (Side::Candidate, &question.candidate),
+    ];
+    for (side, paths) in sides {
+        find(&mut inputs, side, paths, question)?;
+    }
+    let storage = storage(&mut inputs);
+    let options = RecordingOptions {
+        step_pattern: question.step_pattern.clone(),
+        whole: false,
+    };
+    let read = Stage::time("read", question.verbosity, || {
+        read(&inputs.traces, question, &options)
+    });
+    let read = join_captures(read, &inputs.traces, question, &options);
+    let mut recordings = Vec::new();
+    for (source, result) in inputs.traces.iter().zip(read) {
+        let mut file = File {
+            name: source.path.display().to_string(),
+            side: source.side,
+            bytes: source.path.metadata().map_or(0, |meta| meta.len()),
+            ..File::default()
+        };
+        match result {
+            Ok(mut recording) => {
+                recording.set_side(source.side);
+                let rank = question
+                    .rank_of
+                    .iter()
+                    .find(|(name, _)| is_file(&source.path, name));
+                if let Some((_, rank)) = rank {
+                    recording.set_rank(*rank);
+                }
+                file.format = recording.format().to_owned();
+                file.rank = Some(recording.rank());
+                if let Some(text) = recording.no_gpu_work() {
+                    file.problem = Some(text.to_owned());
+                }
+                recordings.push(recording);
+            }
+            Err(error) => {
+                if question.input.strict {
+                    return Err(error);
+                }
+                file.role = Role::Unused;
+                file.problem = Some(one_line(&error));
+                question
+                    .verbosity
+                    .note(format!("warning: not used: {}", one_line(&error)));
+            }
+        }
+        inputs.files.push(file);
+    }
+    let all = [&question.paths, &question.baseline, &question.candidate];
+    let request = Request {
+        command,
+        paths: all
+            .into_iter()
+            .flatten()
+            .map(|path| path.display().to_string())
+            .collect(),
+        files: inputs.files,
+        choice: question.choice(),
+        assumed: assumed(&recordings),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        storage,
+    };
+    let document = Stage::time("explain", question.verbosity, || {
+        explain(recordings, &request)
+    });
+    document.map_err(|error| cli::usage(error.to_string()))
+}
+
+/// Returns `true` if a name given by the user means this file.
+fn is_file(path: &Path, name: &str) -> bool {
+    path == Path::new(name) || path.file_name().is_some_and(|own| own == name)
+}
+
+fn assumed(recordings: &[Recording]) -> Vec<String> {
+    let sides = [Side::Only, Side::Baseline, Side::Candidate];
+    let each = sides.iter().filter_map(|side| {
+        let own: Vec<&Recording> = recordings.iter().filter(|r| r.side() == *side).collect();
+        (own.len() > 1).then(|| {
+            let ranks: Vec<String> = own.iter().map(|r| r.rank().to_string()).collect();
+            format!(
+                "the {} recordings are ranks {} of one job",
+                own.len(),
+                ranks.join(", ")
+            )
+        })
+    });
+    each.collect()
+}
+
+fn find(
+    inputs: &mut Inputs,
+    side: Side,
+    paths: &[PathBuf],
+    question: &Question,
+) -> anyhow::Result<()> {
+    let mut traces: Vec<PathBuf> = Vec::new();
+    let mut others: Vec<(PathBuf, Role)> = Vec::new();
+    let mut plain: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let is_pattern = !path.exists() && path.to_string_lossy().contains(['*', '?']);
+        let is_member = path.to_string_lossy().contains('!');
+        if !is_pattern && !is_member && path.as_os_str() != "-" && !path.exists() {
+            return Err(cli::usage(format!(
+                "{}: no such file or folder",
+                path.display()
+            )));
+        }
+        match is_pattern {
+            true => plain.extend(byte_source::expand_inputs([path], |_| true)?),
+            false => plain.push(path.clone()),
+        }
+    }
+    for path in plain {
+        if path.is_dir() {
+            let beside = sniff::others_in(&path);
+            let roles: Vec<(PathBuf, Role)> = beside
+                .into_iter()
+                .map(|path| (path.clone(), sniff::role(&path)))
+                .filter(|(_, role)| *role != Role::Trace)
+                .collect();
+            let clock = path.join("clock.json");
+            inputs.clocks.extend(clock.is_file().then_some(clock));
+            match trace_input::expand_ranks(&[path], question.verbosity) {
+                Ok(found) => traces.extend(found),
+                // A folder may hold logs alone.
+                Err(_) if !roles.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+            others.extend(roles);
+            continue;
+        }
+        match sniff::role(&path) {
+            Role::Trace => {
+                // What cannot be opened is reported by its reader.
+                let found =
+                    trace_input::expand_ranks(std::slice::from_ref(&path), question.verbosity);
+                match found {
+                    Ok(found) => traces.extend(found),
+                    Err(error) if question.input.strict => return Err(error),
+                    Err(_) => traces.push(path),
+                }
+            }
+            role => others.push((path, role)),
+        }
+    }
+    inputs
+        .traces
+        .extend(traces.into_iter().map(|path| Source { path, side }));
+    for (path, role) in others {
+        if path.file_name().is_some_and(|name| name == "clock.json") {
+            inputs.clocks.push(path);
+            continue;
+        }
+        let problem = match role {
+            Role::BlockIo => None,
+            Role::GpuLog | Role::EngineLog => {
+                Some("read by 'inferscope blkio stats', not used here yet")
+            }
+            _ => Some("no recording, and no log that is used beside one"),
+        };
+        if role == Role::BlockIo {
+            inputs.block_io.push(path.clone());
+        }
+        inputs.files.push(File {
+            name: path.display().to_string(),
+            role,
+            side,
+            bytes: path.metadata().map_or(0, |meta| meta.len()),
+            problem: problem.map(str::to_owned),
+            ..File::default()
+        });
+    }
+    Ok(())
+}
+
+/// Reads the first block I/O log; others are named as not used.
+fn storage(inputs: &mut Inputs) -> Option<Reads> {
+    let path = inputs.block_io.first()?.clone();
+    let beside = path.with_file_name("clock.json");
+    let clock = match beside.is_file() {
+        true => Some(beside),
+        false => inputs.clocks.first().cloned(),
+    };
+    let clock = clock.and_then(|path| std::fs::read(path).ok());
+    let found = Reads::new(&path, clock.as_deref());
+    let name = path.display().to_string();
+    let mut set = |name: &str, problem: String| {
+        if let Some(file) = inputs.files.iter_mut().find(|file| file.name == name) {
+            file.problem = Some(problem);
+        }
+    };
+    for other in inputs.block_io.iter().skip(1) {
+        set(
+            &other.display().to_string(),
+            "one block I/O log is used, the first one given".to_owned(),
+        );
+    }
+    match found {
+        Ok(reads) => {
+            if let Some(problem) = reads.problem() {
+                set(&name, problem.to_owned());
+            }
+            Some(reads).filter(|reads| reads.problem().is_none())
+        }
+        Err(error) => {
+            set(&name, error);
+            None
+        }
+    }
+}
+
+/// Reads recordings, several at once, and keeps of each what the answer needs. The results are in the order of the sources.
+fn read(
+    sources: &[Source],
+    question: &Question,
+    options: &RecordingOptions,
+) -> Vec<anyhow::Result<Recording>> {
+    let threads = question.input.threads().get();
+    let workers = threads.min(sources.len()).max(1);
+    let quiet = VerbosityArgs {
+        quiet: true,
+        verbose: false,
+    };
+    let line = ProgressLine::start("reading", question.verbosity);
+    let one = |source: &Source| -> anyhow::Result<Recording> {
+        let mut input = question.input.clone();
+        input.threads = std::num::NonZeroUsize::new(threads.div_ceil(workers));
+        let read = trace_input::read(&source.path, &input, quiet, |options| {
+            options.args = ArgPolicy::Only(arg_keys().into_iter().collect());
+        })?;
+        let name = source.path.display().to_string();
+        Ok(Recording::new(&name, &read.trace, options))
+    };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(source) = sources.get(at) else {
+                return done;
+            };
+            done.push((at, one(source)));
+        }
+    };
+    let mut all: Vec<(usize, anyhow::Result<Recording>)> = match workers {
+        1 => work(),
+        _ => std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let each = handles.into_iter().flat_map(|handle| {
+                handle
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            each.collect()
+        }),
+    };
+    drop(line);
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Reads recordings that replay graphs again, together with the captures of the same rank, which hold the sizes of operators.
+fn join_captures(
+    mut read: Vec<anyhow::Result<Recording>>,
+    sources: &[Source],
+    question: &Question,
+    options: &RecordingOptions,
+) -> Vec<anyhow::Result<Recording>> {
+    let captures: Vec<(usize, u32, Side)> = read
+        .iter()
+        .zip(sources)
+        .enumerate()
+        .filter_map(|(at, (result, source))| {
+            let recording = result.as_ref().ok().filter(|r| !r.replays_graphs())?;
+            Some((at, recording.rank(), source.side))
+        })
+        .collect();
+    let quiet = VerbosityArgs {
+        quiet: true,
+        verbose: false,
+    };
+    let open = |path: &Path| {
+        trace_input::read(path, &question.input, quiet, |options| {
+            options.args = ArgPolicy::Only(arg_keys().into_iter().collect());
+        })
+    };
+    for (at, source) in sources.iter().enumerate() {
+        let Some(Ok(recording)) = read.get(at) else {
+            continue;
+        };
+        let rank = recording.rank();
+        let own = captures
+            .iter()
+            .filter(|(_, of, side)| *of == rank && *side == source.side);
+        let own: Vec<usize> = own.map(|(at, ..)| *at).collect();
+        if !recording.replays_graphs() || own.is_empty() {
+            continue;
+        }
+        let opened: Vec<_> = own
+            .iter()
+            .filter_map(|at| open(&sources.get(*at)?.path).ok())
+            .collect();
+        let traces: Vec<_> = opened.iter().map(|named| &named.trace).collect();
+        let name = source.path.display().to_string();
+        if let (Ok(named), Some(slot)) = (open(&source.path), read.get_mut(at)) {
+            *slot = Ok(Recording::with_captures(
+                &name,
+                &named.trace,
+                &traces,
+                options,
+            ));
+        }
+    }
+    read
+}
+
+fn one_line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,204 @@
+//! Host code that keeps the GPU waiting: functions, requests, data, the recorder.
+
+use critical_path::{Class, Group};
+use trace_model::Waiting;
+
+use super::{Context, replay, sums, without};
+use crate::draft::{Draft, Gain, Strength, longest_of};
+use crate::job::{Item, Phase};
+use crate::recording::is_allocation;
+use crate::words;
+
+/// Number of functions that are looked at.
+const FUNCTIONS: usize = 12;
+
+pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
+    let job = context.job;
+    let mut out = Vec::new();
+    let is_host = |item: &Item| {
+        item.group() == Group::Host
+            && item.class != Class::Profiler
+            && item.class != Class::Handoff
+            && !(item.class == Class::Api && is_allocation(&item.name))
+    };
+    let functions = sums(job, phase, |item| is_host(item).then(|| item.name.clone()));
+    for (name, _) in functions.into_iter().take(FUNCTIONS) {
+        let takes = |item: &Item| is_host(item) && item.name == name;
+        let Some(class) = job
+            .of(phase)
+            .flat_map(|step| &step.items)
+            .find(|item| takes(item))
+            .map(|item| item.class)
+        else {
+            continue;
+        };
+        // A call that waits for work that is not known is no code that runs.
+        let kind = match Waiting::of_call(&name) {
+            Some(Waiting::Device) if name.contains("Synchronize") => "synchronisation",
+            Some(Waiting::Input) => "input_starvation",
+            _ => "host_bound",
+        };
+        let mut draft = Draft::new(kind, phase).over_idle(job, phase, takes);
+        draft.gain = match class == Class::HostOther && name.contains('*') {
+            // A name without the numbers of steps.
+            true => replay(&format!("host:{}=0", super::launches::glob_of(&name))),
+            false => without(class, &name),
+        };
+        // The recorder's own time within a function is no time of the function.
+        let overhead: i64 = job.of(phase).map(|step| step.overhead_ns).sum();
+        if let Gain::Replay { is_capped, .. } = &mut draft.gain {
+            *is_capped = overhead * 20 > phase.total_ns;
+        }
+        // Host code without slices is what nothing was recorded of.
+        draft.strength = match class {
+            Class::HostUntraced => Strength::Fits,
+            _ => Strength::Recorded,
+        };
+        draft.about = match name.is_empty() {
+            true => "untraced".to_owned(),
+            false => name.clone(),
+        };
+        draft.rank = super::place_of(context, phase, takes);
+        draft = draft.word("name", words::function(&name));
+        fill(context, phase, draft, &name, takes, &mut out);
+    }
+    waits(context, phase, &mut out);
+    out.extend(recorder(context, phase));
+    out
+}
+
+/// The recorder itself.
+fn recorder(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let mut draft = Draft::new("profiler_overhead", phase);
+    let each = phase
+        .steps
+        .iter()
+        .map(|at| (*at, job.steps[*at].overhead_ns));
+    draft.values = each.collect();
+    draft.keep_affected();
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = Strength::Recorded;
+    // The recorder's time is recorded directly, and the GPU idles in it.
+    draft.gain = Gain::Cost;
+    draft.rank = Some(job.rank());
+    for name in [
+        "Activity Buffer Request",
+        "Buffer Flush",
+        "Resource",
+        "Instrumentation",
+    ] {
+        if let Some(event) = job
+            .headline_facts()
+            .examples
+            .of(name)
+            .and_then(|n| n.longest.first())
+        {
+            draft.evidence.push(crate::document::Evidence {
+                text: format!(
+                    "{name} takes {} at most",
+                    crate::numbers::time(event.duration_ns)
+                ),
+                event_id: Some(event.id),
+                name: Some(name.to_owned()),
+                begin_ns: Some(event.begin_ns),
+                duration_ns: Some(event.duration_ns),
+                ..crate::draft::said(job, String::new())
+            });
+        }
+    }
+    Some(draft)
+}
+
+/// Waiting for requests, loading data, the recorder, and time that nothing explains.
+fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
+    let job = context.job;
+    type Rule = (
+        &'static str,
+        fn(&Item) -> bool,
+        &'static str,
+        &'static str,
+        Strength,
+    );
+    let rules: [Rule; 4] = [
+        (
+            "input_starvation",
+            |item| item.class == Class::Requests,
+            "requests",
+            "requests=0",
+            Strength::Recorded,
+        ),
+        (
+            "input_starvation",
+            |item| item.class == Class::Blocked,
+            "another thread or a lock",
+            "",
+            Strength::Favoured,
+        ),
+        (
+            "input_starvation",
+            |item| item.class == Class::Input,
+            "input data",
+            "input=0",
+            Strength::Recorded,
+        ),
+        (
+            "unexplained",
+            |item| item.class == Class::Unexplained,
+            "",
+            "unexplained=0",
+            Strength::Fits,
+        ),
+    ];
+    for (kind, takes, what, change, strength) in rules {
+        let draft = Draft::new(kind, phase);
+        let mut draft = match kind {
+            "input_starvation" => draft.over_idle(job, phase, takes),
+            _ => draft.over(job, phase, takes),
+        };
+        draft.strength = strength;
+        draft.gain = match change {
+            "" => Gain::Unknown,
+            change => replay(change),
+        };
+        draft.about = what.to_owned();
+        let name = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
+        let name = name
+            .into_iter()
+            .next()
+            .map_or_else(String::new, |(name, _)| name);
+        let shown = match name.is_empty() {
+            true => what.to_owned(),
+            false => format!("{what} (in {})", words::function(&name)),
+        };
+        draft = draft.word("name", shown);
+        fill(context, phase, draft, &name, takes, out);
+    }
+}
+
+fn fill(
+    context: &Context<'_>,
+    phase: &Phase,
+    mut draft: Draft,
+    name: &str,
+    takes: impl Fn(&Item) -> bool,
+    out: &mut Vec<Draft>,
+) {
+    if draft.reported(context.catalogue, phase).is_none() {
+        return;
+    }
+    let job = context.job;
+    let steps: Vec<_> = draft.values.iter().map(|(at, _)| &job.steps[*at]).collect();
+    draft.evidence.extend(longest_of(job, &steps, name, |item| {
+        takes(item) && item.name == name
+    }));
+    if !name.is_empty() {
+        draft.name = Some(name.to_owned());
+        let rank = draft.rank.unwrap_or_else(|| job.rank());
+        let facts = job.facts.iter().find(|facts| facts.rank == rank);
+        let named = facts.and_then(|facts| facts.examples.of(name));
+        draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
+    }
+    draft.commands.push(context.path_command(&draft));
+    out.push(draft);
+}

@@ -1,0 +1,873 @@
+//! What is kept of one recording, so that its trace can be dropped before the next one is read.
+
+use critical_path::{Mark, Part, PartOptions, marks};
+use gpu_time::comm::{CommRules, RankDigest};
+use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines};
+use roofline::{By, CallOptions, Knowledge, Options as RooflineOptions};
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
+use trace_model::interval::Interval;
+use trace_model::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
+use trace_model::{Rank, Severity, Slice, Trace};
+
+use crate::catalogue::Recorder;
+use crate::document::Side;
+use crate::examples::Examples;
+
+/// Keys of arguments, without prefix, that [`Recording::new`] reads.
+pub fn arg_keys() -> Vec<String> {
+    let keys = critical_path::ARG_KEYS
+        .iter()
+        .chain(rca_cycles::ARG_KEYS)
+        .chain(roofline::ARG_KEYS)
+        .chain(gpu_time::MEMORY_KEYS);
+    let mut keys: Vec<String> = keys.map(|key| (*key).to_owned()).collect();
+    keys.extend(gpu_time::comm::arg_keys());
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// A call of the runtime or driver other than a plain launch.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) kind: Activity,
+    pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    /// The operator and the Python function around it.
+    pub(crate) within: Vec<String>,
+}
+
+/// A kernel, by name.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) class: String,
+    pub(crate) calls: u64,
+    pub(crate) total_ns: i64,
+    pub(crate) share_pct: f64,
+}
+
+/// A run of a kernel that computes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelRun {
+    pub(crate) begin_ns: i64,
+    pub(crate) duration_ns: u32,
+    /// Number of its name.
+    pub(crate) name: u32,
+}
+
+/// Allocated memory at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryAt {
+    pub(crate) at_ns: i64,
+    pub(crate) bytes: u64,
+}
+
+/// What the roofline of a recording gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    /// Name of the device; empty if it is not known.
+    pub(crate) device: String,
+    pub(crate) flops: Vec<(String, f64)>,
+    pub(crate) bytes_per_s: Option<f64>,
+    pub(crate) link_bytes_per_s: Option<f64>,
+    /// Share of GPU time with numbers.
+    pub(crate) coverage_pct: Option<f64>,
+    /// Rows by class of kernel.
+    pub(crate) classes: Vec<LimitRow>,
+    /// Operators with the largest gains.
+    pub(crate) operators: Vec<LimitRow>,
+    pub(crate) steps: Vec<roofline::StepRow>,
+    /// Kinds of calls that take at least a hundredth of the time.
+    pub(crate) kinds: Vec<SlowRow>,
+}
+
+/// Calls of one operator, sizes and types.
+#[derive(Clone, Debug)]
+pub(crate) struct SlowRow {
+    pub(crate) op: String,
+    pub(crate) dims: String,
+    /// Kernel with most of its time, and its class.
+    pub(crate) kernel: String,
+    pub(crate) class: String,
+    /// The module that runs it, without number, if it is always the same.
+    pub(crate) module: Option<String>,
+    pub(crate) time_ns: i64,
+    pub(crate) limit_ns: f64,
+    pub(crate) pct: f64,
+    pub(crate) bound: &'static str,
+    pub(crate) is_launch_bound: bool,
+    /// Begin and time of each call on the device, ascending.
+    pub(crate) calls: Vec<(i64, i64)>,
+}
+
+/// A product that a module ran.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ModuleCall {
+    /// Begin of the launch.
+    pub(crate) at_ns: i64,
+    /// Place of the name of the module.
+    pub(crate) module: u32,
+    /// Number of the operator and its sizes.
+    pub(crate) dims: u32,
+    pub(crate) gpu_ns: i64,
+}
+
+/// Time and limit of a class or an operator.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitRow {
+    pub(crate) name: String,
+    /// Kernel with most of its time; empty for classes.
+    pub(crate) kernel: String,
+    pub(crate) time_ns: i64,
+    pub(crate) known_ns: i64,
+    pub(crate) limit_ns: Option<f64>,
+    pub(crate) pct: Option<f64>,
+    pub(crate) flops: f64,
+    pub(crate) bytes: f64,
+    pub(crate) bound: &'static str,
+}
+
+/// What is kept of one recording.
+#[derive(Debug)]
+pub struct Recording {
+    pub(crate) facts: Facts,
+    pub(crate) part: Part,
+    pub(crate) digest: RankDigest,
+}
+
+/// What is kept of one recording besides its part of the graph and its collectives.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Path as given or found.
+    pub(crate) name: String,
+    pub(crate) rank: u32,
+    pub(crate) side: Side,
+    pub(crate) format: String,
+    pub(crate) world_size: Option<u32>,
+    /// What was added to its times, in the middle of the recording.
+    pub(crate) clock_shift_ns: i64,
+    pub(crate) steps_by: &'static str,
+    pub(crate) recorder: Recorder,
+    pub(crate) has_calls: bool,
+    pub(crate) has_python: bool,
+    pub(crate) has_work: bool,
+    /// A capture of its graphs was given.
+    pub(crate) has_capture: bool,
+    /// It captures a graph and replays none: its launches ran on no GPU.
+    pub(crate) is_capture: bool,
+    /// Graphs that were recorded as a whole, without their kernels.
+    pub(crate) graphs_whole: u64,
+    /// Share of the recording that recording the host's events took, estimated, in percent.
+    pub(crate) recorder_pct: f64,
+    pub(crate) no_work: Option<String>,
+    pub(crate) examples: Examples,
+    pub(crate) calls: Vec<Call>,
+    /// Begins of launches other than of graphs, ascending.
+    pub(crate) launches: Vec<i64>,
+    pub(crate) kernels: Vec<Kernel>,
+    pub(crate) memory: Vec<MemoryAt>,
+    /// Begin, duration and place of the name of each kernel, ascending.
+    pub(crate) runs: Vec<KernelRun>,
+    /// Host stacks that launched GPU time, outermost function first, most time first.
+    pub(crate) stacks: Vec<(Vec<String>, i64)>,
+    /// When the recorder worked and the GPU did not, ascending and apart.
+    pub(crate) recording_at: Vec<Interval>,
+    /// When the GPU worked, ascending and apart.
+    pub(crate) busy: Vec<Interval>,
+    pub(crate) limits: Limits,
+    /// Products by module, ascending.
+    pub(crate) modules: Vec<ModuleCall>,
+    pub(crate) module_names: Vec<String>,
+    pub(crate) lost: u64,
+    /// What the reader or the format found wrong: name and sentence.
+    pub(crate) notes: Vec<(String, String)>,
+}
+
+impl Facts {
+    /// Moves all times to another clock.
+    pub(crate) fn shift(&mut self, to: impl Fn(i64) -> i64) {
+        for call in &mut self.calls {
+            (call.begin_ns, call.end_ns) = (to(call.begin_ns), to(call.end_ns));
+        }
+        self.launches.iter_mut().for_each(|at| *at = to(*at));
+        for point in &mut self.memory {
+            point.at_ns = to(point.at_ns);
+        }
+        for (begin, end) in self.recording_at.iter_mut().chain(&mut self.busy) {
+            (*begin, *end) = (to(*begin), to(*end));
+        }
+        for run in &mut self.runs {
+            run.begin_ns = to(run.begin_ns);
+        }
+        for call in self
+            .limits
+            .kinds
+            .iter_mut()
+            .flat_map(|kind| &mut kind.calls)
+        {
+            call.0 = to(call.0);
+        }
+        for call in &mut self.modules {
+            call.at_ns = to(call.at_ns);
+        }
+        for step in &mut self.limits.steps {
+            step.host_ns = (to(step.host_ns.0), to(step.host_ns.1));
+        }
+        self.examples.shift(&to);
+    }
+
+    /// Returns the number of launches that begin in an interval.
+    pub(crate) fn launches_in(&self, (begin, end): (i64, i64)) -> u64 {
+        let before = |at: i64| self.launches.partition_point(|launch| *launch < at);
+        before(end).saturating_sub(before(begin)) as u64
+    }
+
+    /// Returns the calls that begin in an interval.
+    pub(crate) fn calls_in(&self, (begin, end): (i64, i64)) -> impl Iterator<Item = &Call> {
+        let from = self.calls.partition_point(|call| call.begin_ns < begin);
+        let calls = self.calls.get(from..).unwrap_or_default().iter();
+        calls.take_while(move |call| call.begin_ns < end)
+    }
+}
+
+/// How a recording is read.
+#[derive(Clone, Debug, Default)]
+pub struct RecordingOptions {
+    /// Steps are slices of this name; default is what the engine marks, else its cycles.
+    pub step_pattern: Option<String>,
+    /// `true` to take the whole recording as one step.
+    pub whole: bool,
+}
+
+/// Maximum number of points of memory over time.
+const MEMORY_POINTS: u32 = 200;
+
+impl Recording {
+    /// Reduces a trace. Cost: a few passes over it, and the path of each step later.
+    pub fn new(name: &str, trace: &Trace, options: &RecordingOptions) -> Self {
+        Self::with_captures(name, trace, &[], options)
+    }
+
+    /// The same with the recordings of the captures of graphs that it replays, which hold the sizes of their operators.
+    pub fn with_captures(
+        name: &str,
+        trace: &Trace,
+        captures: &[&Trace],
+        options: &RecordingOptions,
+    ) -> Self {
+        let work = GpuWork::with_vocabulary(trace, Vocabulary::default());
+        let index = work.index();
+        let (marks, steps_by) = find_marks(trace, index, options);
+        let meta = trace.meta();
+        let digest = RankDigest::of_part(name, index, CommRules::Extended, |_| true);
+        let part = Part::new(index, digest.rank.0, &marks, PartOptions::default());
+        let has_work = !work.events().is_empty();
+        let no_work = match has_work {
+            true => None,
+            false => gpu_time::no_gpu_work(index).map(|why| why.text),
+        };
+        let issues = trace.diagnostics().issues().iter();
+        let lost = issues.filter(|issue| issue.kind.severity() != Severity::Info);
+        let lost = lost.filter(|issue| issue.kind != trace_model::IssueKind::Overlap);
+        let mut notes: Vec<(String, String)> = Vec::new();
+        let mut lost_events = 0;
+        for issue in lost {
+            lost_events += issue.count;
+            let text = format!("{} ({} times)", issue.kind.explanation(), issue.count);
+            notes.push((issue.kind.name().to_owned(), text));
+        }
+        for limit in meta.limits.iter().filter(|limit| limit.is_reason) {
+            notes.push((limit.code.to_owned(), limit.text.clone()));
+        }
+        let (calls, launches) = calls_of(index);
+        let (has_python, host_events) = host_events(trace, index);
+        let has_launch = |kind| calls.iter().any(|call: &Call| call.kind == kind);
+        let is_capture = captures_graph(index) && !has_launch(Activity::GraphLaunch);
+        let span = trace.span();
+        let span_ns = span.end.nanos().saturating_sub(span.start.nanos());
+        let captures: Vec<GpuWork<'_>> = captures.iter().map(|trace| GpuWork::new(trace)).collect();
+        let (limits, modules, module_names) = limits_of(&work, &captures);
+        let facts = Facts {
+            name: name.to_owned(),
+            rank: digest.rank.0,
+            side: Side::Only,
+            format: meta.format.to_owned(),
+            world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
+            clock_shift_ns: 0,
+            steps_by,
+            recorder: recorder(trace),
+            has_calls: !index.activities().calls().is_empty(),
+            has_python,
+            has_work,
+            has_capture: !captures.is_empty(),
+            is_capture,
+            graphs_whole: digest.graphs_whole,
+            recorder_pct: crate::numbers::share(host_events.saturating_mul(EVENT_NS), span_ns),
+            no_work,
+            examples: Examples::new(&work),
+            calls,
+            launches,
+            kernels: kernels_of(&work),
+            memory: memory_of(trace),
+            runs: runs_of(&work),
+            stacks: stacks_of(&work),
+            recording_at: recorder_of(index, &busy_of(&work)),
+            busy: busy_of(&work),
+            limits,
+            modules,
+            module_names,
+            lost: lost_events,
+            notes,
+        };
+        Self {
+            facts,
+            part,
+            digest,
+        }
+    }
+
+    /// Returns the path as given or found.
+    pub fn name(&self) -> &str {
+        &self.facts.name
+    }
+
+    /// Returns `true` if it captures a graph and replays none.
+    pub fn is_capture(&self) -> bool {
+        self.facts.is_capture
+    }
+
+    /// Returns `true` if it replays graphs.
+    pub fn replays_graphs(&self) -> bool {
+        let mut calls = self.facts.calls.iter();
+        calls.any(|call| call.kind == Activity::GraphLaunch)
+    }
+
+    /// Returns its format.
+    pub fn format(&self) -> &str {
+        &self.facts.format
+    }
+
+    /// Returns its side.
+    pub fn side(&self) -> Side {
+        self.facts.side
+    }
+
+    /// Returns its rank, as far as the recording or its name gives it.
+    pub fn rank(&self) -> u32 {
+        self.digest.rank.0
+    }
+
+    /// Returns why it holds no GPU activity, if it holds none.
+    pub fn no_gpu_work(&self) -> Option<&str> {
+        self.facts.no_work.as_deref()
+    }
+
+    /// Returns `true` if it holds GPU activity.
+    pub fn has_gpu_work(&self) -> bool {
+        self.facts.has_work
+    }
+
+    /// Puts it on a side.
+    pub fn set_side(&mut self, side: Side) {
+        self.facts.side = side;
+    }
+
+    /// Overrules its rank.
+    pub fn set_rank(&mut self, rank: u32) {
+        self.facts.rank = rank;
+        self.digest.rank = Rank(rank);
+        self.digest.rank_source = gpu_time::comm::RankSource::Stated;
+    }
+}
+
+/// Time that a profiler takes to record an event of the host, about, in nanoseconds.
+const EVENT_NS: i64 = 1_000;
+
+/// Returns whether Python functions are recorded, and the number of events of the host.
+fn host_events(trace: &Trace, index: &TraceIndex<'_>) -> (bool, i64) {
+    let (mut has_python, mut count) = (false, 0);
+    for slice in trace.slices() {
+        let activity = index.activity(slice);
+        has_python |= activity == Activity::PythonFunction;
+        count += i64::from(activity.is_on_host());
+    }
+    (has_python, count)
+}
+
+/// Returns `true` if a graph is captured.
+fn captures_graph(index: &TraceIndex<'_>) -> bool {
+    let trace = index.trace();
+    let mut calls = index.activities().calls().iter();
+    calls.any(|id| {
+        let name = trace.slice(*id).name().unwrap_or("");
+        name.contains("StreamBeginCapture") || name.contains("StreamEndCapture")
+    })
+}
+
+/// Returns the marks of the engine, else the cycles of its loop, else none: then the whole trace is one step.
+fn find_marks(
+    trace: &Trace,
+    index: &TraceIndex<'_>,
+    options: &RecordingOptions,
+) -> (Vec<Mark>, &'static str) {
+    if options.whole {
+        return (Vec::new(), "whole");
+    }
+    let found = marks(index, options.step_pattern.as_deref());
+    match (found.is_empty(), options.step_pattern.is_some()) {
+        (false, _) => return (found, "annotation"),
+        (true, true) => return (found, "whole"),
+        (true, false) => {}
+    }
+    let Ok((method, cycles)) = rca_cycles::spans(trace, &rca_cycles::Options::default()) else {
+        return (Vec::new(), "whole");
+    };
+    // Bursts of the device have no host interval with which a step could begin.
+    let is_of_host = !matches!(
+        method,
+        rca_cycles::Method::Device | rca_cycles::Method::Whole
+    );
+    let cycles = cycles.iter().filter(|cycle| cycle.partial.is_none());
+    let cycles: Vec<Mark> = cycles
+        .map(|cycle| Mark {
+            name: cycle.phase.name().to_owned(),
+            begin_ns: cycle.host_ns.0,
+            end_ns: cycle.host_ns.1,
+        })
+        .collect();
+    match is_of_host && !cycles.is_empty() {
+        true => (cycles, "cycle"),
+        false => (Vec::new(), "whole"),
+    }
+}
+
+/// Returns what made the recording, by its format and by the files of the functions in it.
+fn recorder(trace: &Trace) -> Recorder {
+    match trace.meta().format {
+        "nsys" => return Recorder::Nsys,
+        "rocpd" => return Recorder::Rocm,
+        _ => {}
+    }
+    let mut found = Recorder::Torch;
+    for (_, text) in trace.strings().iter() {
+        if text.contains("sglang/") || text.starts_with("step[") {
+            return Recorder::Sglang;
+        }
+        if text.contains("vllm/") || text.starts_with("execute_context_") {
+            found = Recorder::Vllm;
+        }
+    }
+    found
+}
+
+/// Allocations and releases of GPU memory.
+pub(crate) fn is_allocation(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "Malloc",
+        "MemAlloc",
+        "HostAlloc",
+        "MemCreate",
+        "MemMap",
+        "Free",
+        "MemUnmap",
+        "MemRelease",
+    ];
+    let is_runtime = ["cuda", "hip", "cu"].iter().any(|p| name.starts_with(p));
+    is_runtime && NAMES.iter().any(|part| name.contains(part)) && !name.contains("Async")
+}
+
+/// Calls other than launches that are short tell nothing.
+const LEAST_CALL_NS: i64 = 2_000;
+
+fn calls_of(index: &TraceIndex<'_>) -> (Vec<Call>, Vec<i64>) {
+    let trace = index.trace();
+    let (mut calls, mut launches) = (Vec::new(), Vec::new());
+    for id in index.activities().calls() {
+        let slice = trace.slice(*id);
+        let (begin_ns, end_ns) = (slice.ts().nanos(), slice.end().nanos());
+        let kind = index.activity(slice);
+        let name = slice.name().unwrap_or("");
+        match kind {
+            Activity::Launch => launches.push(begin_ns),
+            Activity::GraphLaunch => {}
+            Activity::SyncApi | Activity::MemcpyApi | Activity::OtherApi
+                if end_ns - begin_ns < LEAST_CALL_NS =>
+            {
+                continue;
+            }
+            Activity::SyncApi | Activity::MemcpyApi => {}
+            Activity::OtherApi if is_allocation(name) => {}
+            _ => continue,
+        }
+        if kind == Activity::Launch {
+            continue;
+        }
+        let within = match kind {
+            Activity::GraphLaunch => Vec::new(),
+            _ => around(index, slice),
+        };
+        calls.push(Call {
+            kind,
+            begin_ns,
+            end_ns,
+            id: id.index() as u64,
+            name: name.to_owned(),
+            within,
+        });
+    }
+    launches.sort_unstable();
+    calls.sort_by_key(|call: &Call| (call.begin_ns, call.id));
+    (calls, launches)
+}
+
+/// Returns the outermost known operator of those directly around a call, and the Python function around it.
+fn around(index: &TraceIndex<'_>, call: Slice<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut operator = None;
+    for slice in call.ancestors() {
+        match index.activity(slice) {
+            Activity::CpuOp => operator = slice.name(),
+            Activity::PythonFunction => {
+                out.extend(operator.map(str::to_owned));
+                out.extend(slice.name().map(str::to_owned));
+                return out;
+            }
+            _ => {}
+        }
+    }
+    out.extend(operator.map(str::to_owned));
+    out
+}
+
+fn kernels_of(work: &GpuWork<'_>) -> Vec<Kernel> {
+    let mut options = KernelOptions::default();
+    options.by = KernelsBy::Name;
+    let all = gpu_time::kernels(work, work.events(), &options);
+    let rows = all.groups.into_iter();
+    let rows = rows.map(|group| Kernel {
+        class: group
+            .class
+            .map_or("memcpy", |class| class.name())
+            .to_owned(),
+        calls: group.spread.count,
+        total_ns: group.spread.sum_ns,
+        share_pct: group.share_gpu_pct,
+        name: group.name,
+    });
+    let mut rows: Vec<Kernel> = rows.collect();
+    rows.sort_by(|a, b| {
+        b.total_ns
+            .cmp(&a.total_ns)
+            .then_with(|| a.name.cmp(&b.name))
+    });
+    rows
+}
+
+fn memory_of(trace: &Trace) -> Vec<MemoryAt> {
+    let memory = MemoryLines::new(trace).within(None, MEMORY_POINTS);
+    let points = memory.series.iter().map(|point| MemoryAt {
+        at_ns: point.start_ns,
+        bytes: u64::try_from(point.peak_bytes).unwrap_or(0),
+    });
+    points.collect()
+}
+
+fn runs_of(work: &GpuWork<'_>) -> Vec<KernelRun> {
+    let index = work.index();
+    let events = work.events().iter();
+    let events = events.filter(|event| event.kind == gpu_time::WorkKind::Kernel);
+    let runs = events.filter_map(|event| {
+        let is_collective = index.class(work.slice(event)) == KernelClass::Collective;
+        (!is_collective).then(|| KernelRun {
+            begin_ns: event.start_ns,
+            duration_ns: u32::try_from(event.dur_ns()).unwrap_or(u32::MAX),
+            name: event.name.map_or(u32::MAX, |name| {
+                u32::try_from(name.index()).unwrap_or(u32::MAX)
+            }),
+        })
+    });
+    runs.collect()
+}
+
+/// Returns when the recorder worked while the GPU had nothing to do.
+fn recorder_of(index: &TraceIndex<'_>, busy: &[Interval]) -> Vec<Interval> {
+    let slices = index.trace().slices();
+    let own = slices.filter(|slice| index.activity(*slice) == Activity::Overhead);
+    let mut all: Vec<Interval> = own
+        .map(|slice| (slice.ts().nanos(), slice.end().nanos()))
+        .filter(|(begin, end)| end > begin)
+        .collect();
+    all.sort_unstable();
+    let mut out: Vec<Interval> = Vec::new();
+    let mut last = i64::MIN;
+    for (begin, end) in all {
+        let mut at = begin.max(last);
+        last = last.max(end);
+        let from = busy.partition_point(|(_, end)| *end <= at);
+        for (first, second) in busy.get(from..).unwrap_or_default() {
+            if *first >= end {
+                break;
+            }
+            if at < *first {
+                out.push((at, *first));
+            }
+            at = at.max(*second);
+        }
+        if at < end {
+            out.push((at, end));
+        }
+    }
+    out
+}
+
+/// Number of stacks kept.
+const STACKS: usize = 400;
+
+/// Maximum number of frames of a stack.
+const FRAMES: usize = 48;
+
+fn stacks_of(work: &GpuWork<'_>) -> Vec<(Vec<String>, i64)> {
+    let index = work.index();
+    let mut sums: FxHashMap<Vec<StrId>, i64> = FxHashMap::default();
+    let mut frames: Vec<StrId> = Vec::new();
+    for event in work.events() {
+        let Some(launch) = work.launch_of(event) else {
+            continue;
+        };
+        frames.clear();
+        let around = launch.ancestors().filter(|slice| {
+            matches!(
+                index.activity(*slice),
+                Activity::PythonFunction | Activity::CpuOp | Activity::UserAnnotation
+            )
+        });
+        frames.extend(around.filter_map(Slice::name_id).take(FRAMES));
+        match sums.get_mut(&frames) {
+            Some(sum) => *sum += event.dur_ns(),
+            None => {
+                sums.insert(frames.clone(), event.dur_ns());
+            }
+        }
+    }
+    let mut all: Vec<(Vec<StrId>, i64)> = sums.into_iter().collect();
+    all.sort_by(|a, b| {
+        let key = |frames: &[StrId]| frames.iter().map(|id| id.index()).collect::<Vec<_>>();
+        b.1.cmp(&a.1).then_with(|| key(&a.0).cmp(&key(&b.0)))
+    });
+    all.truncate(STACKS);
+    let text = |id: &StrId| crate::numbers::plain(work.trace().text(*id), 200);
+    let named = all
+        .into_iter()
+        .map(|(frames, ns)| (frames.iter().rev().map(text).collect(), ns));
+    named.collect()
+}
+
+fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
+    let mut out: Vec<Interval> = Vec::new();
+    for event in work.events() {
+        match out.last_mut() {
+            Some(last) if event.start_ns <= last.1 => last.1 = last.1.max(event.end_ns),
+            _ => out.push((event.start_ns, event.end_ns)),
+        }
+    }
+    out
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn limits_of(
+    work: &GpuWork<'_>,
+    captures: &[GpuWork<'_>],
+) -> (Limits, Vec<ModuleCall>, Vec<String>) {
+    let knowledge = Knowledge::default();
+    let mut options = RooflineOptions::new(CallOptions::new(&knowledge));
+    options.by = By::Class;
+    let captures: Vec<&GpuWork<'_>> = captures.iter().collect();
+    let Ok(analysis) = roofline::analyse(work, &captures, &options, |_| true) else {
+        return Default::default();
+    };
+    let device = analysis.devices.get(analysis.main_device);
+    let peaks = device.map(|device| &device.peaks);
+    let row = |row: &roofline::Row, name: &str, kernel: &str| LimitRow {
+        name: name.to_owned(),
+        kernel: kernel.to_owned(),
+        time_ns: row.time_ns,
+        known_ns: row.known_time_ns,
+        limit_ns: row.limit_ns.filter(|_| row.pct().is_some()),
+        pct: row.pct(),
+        flops: row.flops.unwrap_or(0) as f64,
+        bytes: row.bytes as f64,
+        bound: row.bound().map_or("", |bound| bound.name()),
+    };
+    let classes = analysis.rows.rows.iter();
+    let classes = classes.map(|r| {
+        let name = analysis.rows.names.get(r.name as usize);
+        row(r, name.map_or("", String::as_str), "")
+    });
+    let operators = analysis.gains.iter();
+    let operators = operators.map(|gain| row(&gain.row, &gain.op, &gain.kernel));
+    let key_name = |key: roofline::PeakKey| key.name().to_owned();
+    let flops = peaks.map_or_else(Vec::new, |peaks| {
+        let all = peaks.iter();
+        let all = all.filter(|(key, _)| matches!(key, roofline::PeakKey::Arithmetic(_)));
+        all.filter_map(|(key, _)| Some((key_name(key), peaks.get(key)? * 1e12)))
+            .collect()
+    });
+    let (modules, names) = modules_of(work, &analysis);
+    let kinds = kinds_of(work, &analysis, &modules, &names);
+    let rate = |key| peaks.and_then(|peaks| peaks.get(key)).map(|gb| gb * 1e9);
+    let limits = Limits {
+        device: device
+            .filter(|device| device.peaks.is_known())
+            .map_or_else(String::new, |device| device.name.clone()),
+        flops,
+        bytes_per_s: rate(roofline::PeakKey::Hbm),
+        link_bytes_per_s: rate(roofline::PeakKey::Link),
+        coverage_pct: analysis.coverage.known_pct(),
+        classes: classes.collect(),
+        operators: operators.collect(),
+        steps: analysis.steps.clone(),
+        kinds,
+    };
+    (limits, modules, names)
+}
+
+/// Returns the products of matrices by the module that ran them, ascending by launch, and the names of the modules.
+fn modules_of(work: &GpuWork<'_>, analysis: &roofline::Analysis) -> (Vec<ModuleCall>, Vec<String>) {
+    let index = work.index();
+    let (mut out, mut names) = (Vec::new(), Vec::new());
+    let mut known: FxHashMap<StrId, Option<u32>> = FxHashMap::default();
+    let mut done: Vec<bool> = vec![false; analysis.list.calls.len()];
+    for (event, call) in work.events().iter().zip(&analysis.list.call_of) {
+        let Some(call_row) = analysis.list.calls.get(*call as usize) else {
+            continue;
+        };
+        let slice = work.slice(event);
+        let is_product = event.kind == gpu_time::WorkKind::Kernel
+            && matches!(index.class(slice), KernelClass::Gemm | KernelClass::MoeGemm);
+        let Some(is_done) = done.get_mut(*call as usize) else {
+            continue;
+        };
+        if !is_product || *is_done || call_row.in_graph {
+            continue;
+        }
+        let Some(launch) = work.launch_of(event) else {
+            continue;
+        };
+        let module = launch.ancestors().find_map(|slice| {
+            let id = slice.name_id()?;
+            *known.entry(id).or_insert_with(|| {
+                let name = work.trace().text(id);
+                name.starts_with("nn.Module: ").then(|| {
+                    names.push(name.to_owned());
+                    u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+                })
+            })
+        });
+        if let Some(module) = module {
+            *is_done = true;
+            out.push(ModuleCall {
+                at_ns: launch.ts().nanos(),
+                module,
+                dims: call_row.kind,
+                gpu_ns: call_row.time_ns,
+            });
+        }
+    }
+    out.sort_by_key(|call| (call.at_ns, call.module, call.dims));
+    (out, names)
+}
+
+/// Returns the kinds of calls with numbers that take at least a hundredth of the time, most time first.
+fn kinds_of(
+    work: &GpuWork<'_>,
+    analysis: &roofline::Analysis,
+    modules: &[ModuleCall],
+    names: &[String],
+) -> Vec<SlowRow> {
+    let device = analysis.devices.get(analysis.main_device);
+    let Some(peaks) = device.map(|device| &device.peaks) else {
+        return Vec::new();
+    };
+    let all: i64 = analysis.calls.rows.iter().map(|row| row.time_ns).sum();
+    let mut rows: Vec<&roofline::Row> = analysis
+        .calls
+        .rows
+        .iter()
+        .filter(|row| row.time_ns * 100 >= all && row.pct().is_some())
+        .collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.time_ns), row.name));
+    let mut kernels: FxHashMap<u32, FxHashMap<StrId, i64>> = FxHashMap::default();
+    for row in &rows {
+        kernels.insert(row.name, FxHashMap::default());
+    }
+    for (event, call) in work.events().iter().zip(&analysis.list.call_of) {
+        let kind = analysis
+            .list
+            .calls
+            .get(*call as usize)
+            .map(|call| call.kind);
+        let slot = kind.and_then(|kind| kernels.get_mut(&kind));
+        if let (Some(slot), Some(name)) = (slot, event.name) {
+            *slot.entry(name).or_default() += event.dur_ns();
+        }
+    }
+    let mut calls: FxHashMap<u32, Vec<(i64, i64)>> = FxHashMap::default();
+    for call in &analysis.list.calls {
+        if kernels.contains_key(&call.kind) {
+            calls
+                .entry(call.kind)
+                .or_default()
+                .push((call.start_ns, call.time_ns));
+        }
+    }
+    let rows = rows.into_iter().filter_map(|row| {
+        let kind = analysis.list.kinds.get(row.name as usize)?;
+        let longest = kernels.get(&row.name)?.iter();
+        let longest = longest.max_by_key(|(name, ns)| (**ns, std::cmp::Reverse(name.index())));
+        let kernel = longest.map_or("", |(name, _)| work.trace().text(*name));
+        let mut own: Vec<&str> = modules
+            .iter()
+            .filter(|call| call.dims == row.name)
+            .filter_map(|call| names.get(call.module as usize))
+            .map(|name| module_stem(name))
+            .collect();
+        own.dedup();
+        let module = own
+            .first()
+            .filter(|first| own.iter().all(|name| name == *first));
+        let mut calls = calls.remove(&row.name).unwrap_or_default();
+        calls.sort_unstable();
+        Some(SlowRow {
+            op: kind.op.clone(),
+            dims: kind.dims.clone(),
+            class: trace_model::kernel::class_of(kernel).name().to_owned(),
+            kernel: kernel.to_owned(),
+            module: module.map(|name| (*name).to_owned()),
+            time_ns: row.known_time_ns,
+            // What is certain at most: sizes that only bound the limit from below make no kernel slow.
+            limit_ns: row.limit_high_ns?,
+            pct: high_pct(row)?,
+            bound: row.bound().map_or("", |bound| bound.name()),
+            is_launch_bound: row.is_launch_bound(peaks),
+            calls,
+        })
+    });
+    rows.collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn high_pct(row: &roofline::Row) -> Option<f64> {
+    let limit = row.limit_high_ns?;
+    (row.known_time_ns > 0).then(|| 100.0 * limit / row.known_time_ns as f64)
+}
+
+/// Returns the name of a module without prefix and number of its instance.
+fn module_stem(name: &str) -> &str {
+    let name = name.strip_prefix("nn.Module: ").unwrap_or(name);
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    stem.strip_suffix('_').unwrap_or(name)
+}

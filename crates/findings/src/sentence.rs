@@ -1,0 +1,348 @@
+//! The sentence of an answer: exactly one of four shapes.
+
+use critical_path::Group;
+
+use crate::budget::classes;
+use crate::catalogue::Catalogue;
+use crate::document::{Answer, Confidence, Finding, Interval, Missing, Shape};
+use crate::draft::phase_word;
+use crate::explain::is_cause;
+use crate::family_device_limit;
+use crate::job::{Job, Phase};
+use crate::numbers::{counted, interval, pct, share, time};
+
+/// Gain from which a likely cause is the answer, in percent of the steps of its phase.
+const LIKELY_PCT: f64 = 5.0;
+
+/// Gain from which an established cause is the answer.
+const SURE_PCT: f64 = 2.5;
+
+/// What recordings lack where the distance from the limit is not known.
+const LIMIT_LACKS: [&str; 2] = ["sizes of operators", "capture of the graphs"];
+
+/// Returns the answer of one side.
+pub(crate) fn answer(
+    job: &Job,
+    catalogue: &Catalogue,
+    findings: &[Finding],
+    missing: &[Missing],
+) -> Answer {
+    let Some(phase) = job.phases.first() else {
+        return Answer::default();
+    };
+    if let Some(at) = job.focus {
+        return crate::single::answer(job, catalogue, findings, at);
+    }
+    // Findings are in the order of the time that their replays save.
+    let mut causes = findings.iter();
+    let cause = causes.find(|finding| is_answer(catalogue, finding));
+    if let Some(cause) = cause {
+        let own = job.phases.iter();
+        let own = own
+            .clone()
+            .find(|own| Some(own.name.as_str()) == cause.place.phase.as_deref());
+        return because(job, own.unwrap_or(phase), cause, catalogue);
+    }
+    limit_or_nothing(job, phase, catalogue, findings, missing)
+}
+
+fn is_answer(catalogue: &Catalogue, finding: &Finding) -> bool {
+    let own = catalogue
+        .kind(&finding.kind)
+        .and_then(|kind| kind.answer_pct);
+    let usual = match finding.confidence {
+        Confidence::Established => SURE_PCT,
+        _ => LIKELY_PCT,
+    };
+    let least = own.unwrap_or(usual);
+    is_cause(catalogue, finding) && finding.gain_pct >= least
+}
+
+/// Returns the beginning of a sentence: how long the steps take.
+pub(crate) fn subject(job: &Job, phase: &Phase) -> String {
+    let times = interval(job.of(phase).map(|step| step.row.duration_ns));
+    let word = phase_word(&phase.name);
+    let n = phase.steps.len();
+    match (n, phase.name.as_str()) {
+        (1, "whole") => format!(
+            "The recording takes {} to the last work of its main stream",
+            time(times.median)
+        ),
+        (1, _) => format!("The {word} step takes {}", time(times.median)),
+        _ => format!("{} steps take {}", capital(&word), with_interval(times, n)),
+    }
+}
+
+/// Returns a median with its number of steps and its interval.
+pub(crate) fn with_interval(times: Interval, n: usize) -> String {
+    let median = time(times.median);
+    match n >= 6 {
+        true => format!(
+            "{median} (median of {n}; 95 % interval {} to {})",
+            time(times.low),
+            time(times.high)
+        ),
+        false => format!(
+            "{median} (median of {n}; {} to {})",
+            time(times.low),
+            time(times.high)
+        ),
+    }
+}
+
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
+}
+
+/// Returns the group of the path with most time.
+pub(crate) fn bound(job: &Job, phase: &Phase) -> Option<Group> {
+    let mut groups = critical_path::Groups::default();
+    for step in job.of(phase) {
+        groups.add_all(&step.row.groups);
+    }
+    groups.largest()
+}
+
+pub(crate) fn base(job: &Job, phase: &Phase) -> Answer {
+    Answer {
+        bound: bound(job, phase).map(|group| group.verdict().to_owned()),
+        phase: Some(phase.name.clone()),
+        rank: Some(job.rank()),
+        step_time_ns: Some(interval(job.of(phase).map(|step| step.row.duration_ns))),
+        ..Answer::default()
+    }
+}
+
+fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> Answer {
+    let n = phase.steps.len() as u64;
+    let cost = cause.cost_ns_per_affected_step;
+    let each = match (cause.place.step_count, n) {
+        (_, 1) => String::new(),
+        (count, n) if count >= n => " of each step".to_owned(),
+        (count, n) => format!(" of {count} of {n} steps"),
+    };
+    let affected = i64::try_from(cause.place.step_count).unwrap_or(1).max(1);
+    let whole: i64 = job.of(phase).map(|step| step.row.duration_ns).sum();
+    #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+    let total = crate::numbers::whole_ns(whole as f64 * cause.share_pct / 100.0);
+    let mean = total / affected;
+    // Where few steps cost most, the median is far from the mean.
+    let spread = match (
+        time(cost.low) == time(cost.high),
+        (mean - cost.median).abs() * 10 > mean,
+    ) {
+        (true, false) => String::new(),
+        (_, false) => format!(" ({} to {})", time(cost.low), time(cost.high)),
+        (_, true) => format!(" on average (median {})", time(cost.median)),
+    };
+    let costs = format!(
+        "That is {}{each}{spread}, {} of their time",
+        time(mean),
+        pct(cause.share_pct)
+    );
+    let costs = match cause.place.step_count < n {
+        true => costs.replace("of their time", &format!("of the time of all {n} steps")),
+        false => costs,
+    };
+    let costs = match n {
+        1 => costs.replace("of their time", "of its time"),
+        _ => costs,
+    };
+    let gain = match cause.gain_ceiling_ns_per_step > 0 {
+        true => format!(
+            "; without it they would be {} shorter at most",
+            pct(cause.gain_pct)
+        ),
+        false => String::new(),
+    };
+    let gain = match n {
+        1 => gain.replace("they would", "it would"),
+        _ => gain,
+    };
+    Answer {
+        shape: Shape::Cause,
+        sentence: format!(
+            "{}: {}. {costs}{gain} ({}).",
+            subject(job, phase),
+            cause.title,
+            cause.confidence.name()
+        ),
+        rank: cause.place.rank.or(Some(job.rank())),
+        cause: catalogue
+            .kind(&cause.kind)
+            .and_then(|kind| kind.cause.clone()),
+        finding: Some(cause.id.clone()),
+        ..base(job, phase)
+    }
+}
+
+/// Returns the largest classes of a phase with their shares.
+pub(crate) fn mostly(
+    job: &Job,
+    phase: &Phase,
+    catalogue: &Catalogue,
+    group: Option<Group>,
+    most: usize,
+) -> String {
+    let mut all: Vec<(String, i64)> = classes(job, phase)
+        .into_iter()
+        .filter(|((of, _), _)| group.is_none_or(|group| group == *of))
+        .map(|((_, class), ns)| (class, ns))
+        .collect();
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let words: Vec<String> = all
+        .iter()
+        .take(most)
+        .filter(|(_, ns)| share(*ns, phase.total_ns) >= 3.0)
+        .map(|(class, ns)| {
+            format!(
+                "{} {}",
+                pct(share(*ns, phase.total_ns)),
+                catalogue.label(class)
+            )
+        })
+        .collect();
+    words.join(", ")
+}
+
+fn limit_or_nothing(
+    job: &Job,
+    phase: &Phase,
+    catalogue: &Catalogue,
+    findings: &[Finding],
+    missing: &[Missing],
+) -> Answer {
+    let group = bound(job, phase);
+    let mut answer = base(job, phase);
+    let subject = subject(job, phase);
+    // What bounds the steps, not what else they do.
+    let bounding = group.filter(|group| matches!(group, Group::Gpu | Group::Comm));
+    let mostly = mostly(job, phase, catalogue, bounding, 3);
+    let limit = findings.iter().find(|finding| {
+        finding.kind.starts_with("device_limit")
+            && finding.place.phase.as_deref() == Some(phase.name.as_str())
+    });
+    if let (Some(finding), Some(found)) = (limit, family_device_limit(job, phase)) {
+        let resource = match finding.kind.as_str() {
+            "device_limit_compute" => "arithmetic",
+            _ => "memory bandwidth",
+        };
+        let device = &job.headline_facts().limits.device;
+        answer.shape = Shape::Limit;
+        answer.finding = Some(finding.id.clone());
+        let (takes, would) = match phase.steps.len() {
+            1 => ("is", "it would take"),
+            _ => ("are", "a step would take"),
+        };
+        answer.sentence = format!(
+            "{subject} and {takes} bound by {resource}: {mostly}. At the limit of the {device} {would} {}, {} of that.",
+            time(found.limit_ns),
+            pct(found.pct)
+        );
+        return answer;
+    }
+    let groups_share = group.map(|group| {
+        let ns: i64 = job.of(phase).map(|step| step.row.groups.of(group)).sum();
+        share(ns, phase.total_ns)
+    });
+    let (Some(group), Some(part)) = (group, groups_share) else {
+        answer.shape = Shape::CannotSay;
+        answer.sentence = format!("Cannot say: {subject}, and nothing of it is on a path.");
+        return answer;
+    };
+    if group == Group::Unknown || job.analysis.replay.is_large() {
+        answer.shape = Shape::CannotSay;
+        let why = match group {
+            Group::Unknown => format!("no recorded dependency explains {} of it", pct(part)),
+            _ => "typical latencies miss the recorded time by more than a quarter".to_owned(),
+        };
+        answer.sentence = format!("Cannot say: {subject}, but {why}.{}", record(missing));
+        return answer;
+    }
+    let is_gpu = matches!(group, Group::Gpu);
+    if is_gpu && part >= 50.0 {
+        answer.shape = Shape::Limit;
+        let unknown = findings.iter().find(|finding| {
+            finding.kind == "device_limit"
+                && finding.place.phase.as_deref() == Some(phase.name.as_str())
+        });
+        answer.finding = unknown.map(|finding| finding.id.clone());
+        let one = phase.steps.len() == 1;
+        answer.sentence = format!(
+            "{subject} and {} bound by GPU work: {mostly}. How far that is from the limit of the device is not known{}.",
+            if one { "is" } else { "are" },
+            match missing
+                .iter()
+                .find(|m| LIMIT_LACKS.contains(&m.what.as_str()))
+            {
+                Some(lack) => format!(": the recording lacks the {}", lack.what),
+                None => String::new(),
+            }
+        );
+        return answer;
+    }
+    if group == Group::Comm && !job.knows_waits() && !missing_ranks(job).is_empty() {
+        answer.shape = Shape::CannotSay;
+        answer.sentence = format!(
+            "Cannot say: {subject}, and collectives take {} of the critical path; whether they move data or wait for a late rank is not known, as {} of the job are not recorded.{}",
+            pct(part),
+            counted(missing_ranks(job).len() as u64, "rank", "ranks"),
+            record(missing)
+        );
+        return answer;
+    }
+    if group == Group::Comm && part >= 50.0 {
+        let found = findings.iter().find(|finding| {
+            finding.kind == "communication_exposed"
+                && finding.place.phase.as_deref() == Some(phase.name.as_str())
+        });
+        answer.shape = Shape::Limit;
+        answer.finding = found.map(|finding| finding.id.clone());
+        let (are, waiting) = (
+            if phase.steps.len() == 1 { "is" } else { "are" },
+            match job.knows_waits() {
+                true => "",
+                false => " Waiting for ranks that are not recorded is part of that.",
+            },
+        );
+        answer.sentence = format!("{subject} and {are} bound by communication: {mostly}.{waiting}");
+        return answer;
+    }
+    answer.shape = Shape::Nothing;
+    let looked = catalogue
+        .kinds()
+        .iter()
+        .filter(|kind| kind.role == crate::catalogue::KindRole::Cause)
+        .count();
+    let times = answer.step_time_ns.unwrap_or_default();
+    let within = (times.high - times.low) / 2;
+    let smallest = within.max(times.median * 3 / 100);
+    answer.sentence = format!(
+        "{subject}: nothing abnormal among {looked} kinds of causes; the largest part is {} ({}): {mostly}. A cause of {} a step would have been found.",
+        group.words(),
+        pct(part),
+        time(smallest)
+    );
+    answer
+}
+
+/// Returns the ranks of the job that are not recorded.
+fn missing_ranks(job: &Job) -> Vec<u32> {
+    let world = job.facts.iter().filter_map(|facts| facts.world_size).max();
+    let all = 0..world.unwrap_or(0).min(4_096);
+    all.filter(|rank| job.facts.iter().all(|facts| facts.rank != *rank))
+        .collect()
+}
+
+/// Returns what to record, as a sentence.
+fn record(missing: &[Missing]) -> String {
+    missing.first().map_or_else(String::new, |lack| {
+        format!(
+            " Record {} ({}): that decides {}.",
+            lack.what, lack.record, lack.decides
+        )
+    })
+}

@@ -1,0 +1,400 @@
+//! The answer as text: at most 40 lines of 80 columns.
+
+use std::fmt::Write as _;
+
+use report::human;
+use report::text::wrapped;
+
+use crate::document::{Budget, Document, Finding, Shape, Side};
+use crate::numbers::{counted, pct, shortened, time};
+
+/// Columns.
+const WIDTH: usize = 80;
+
+/// Lines.
+const LINES: usize = 40;
+
+/// Rows of a budget.
+const PARTS: usize = 7;
+
+/// Findings.
+const FINDINGS: usize = 5;
+
+/// Returns the answer as text.
+pub fn text(document: &Document) -> String {
+    let mut out: Vec<String> = wrapped(&document.answer.sentence, WIDTH);
+    out.push(String::new());
+    out.extend(trust(document));
+    let budget = main_budget(document);
+    if let Some(budget) =
+        budget.filter(|_| document.answer.shape != Shape::CannotSay || !document.budget.is_empty())
+    {
+        out.push(String::new());
+        out.extend(budget_lines(budget));
+    }
+    if let Some(comparison) = &document.comparison {
+        let parts = comparison.parts.iter().take(5);
+        for part in parts {
+            let sign = if part.difference_ns < 0 { "-" } else { "+" };
+            out.push(row(&[
+                (&part.label, 52, false),
+                (
+                    &format!("{sign}{}", time(part.difference_ns.abs())),
+                    12,
+                    true,
+                ),
+            ]));
+        }
+        let sign = if comparison.unexplained_ns < 0 {
+            "-"
+        } else {
+            "+"
+        };
+        out.push(row(&[
+            ("unexplained", 52, false),
+            (
+                &format!("{sign}{}", time(comparison.unexplained_ns.abs())),
+                12,
+                true,
+            ),
+        ]));
+    }
+    let missing: Vec<String> = missing(document);
+    let next: Vec<String> = next(document);
+    let tail = missing.len() + next.len();
+    // Limits and shares are in the sentence and the budget.
+    let catalogue = crate::Catalogue::builtin();
+    let shown = document.findings.iter().filter(|finding| {
+        let role = catalogue.kind(&finding.kind).map(|kind| kind.role);
+        role == Some(crate::KindRole::Cause)
+            || document.answer.finding.as_ref() == Some(&finding.id)
+    });
+    let mut findings: Vec<String> = Vec::new();
+    for finding in shown.take(FINDINGS) {
+        let lines = finding_lines(finding, document);
+        if out.len() + findings.len() + lines.len() + tail + 1 > LINES {
+            break;
+        }
+        findings.extend(lines);
+    }
+    if !findings.is_empty() {
+        out.push(String::new());
+        out.extend(findings);
+    }
+    out.extend(next);
+    out.extend(missing);
+    out.truncate(LINES);
+    let mut text = String::new();
+    for line in out {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn main_budget(document: &Document) -> Option<&Budget> {
+    let phase = document.answer.phase.as_deref();
+    let side = match document.comparison {
+        Some(_) => Side::Candidate,
+        None => Side::Only,
+    };
+    let mut all = document.budget.iter().filter(|budget| budget.side == side);
+    all.find(|budget| phase == Some(budget.phase.as_str()))
+        .or_else(|| document.budget.first())
+}
+
+fn trust(document: &Document) -> Vec<String> {
+    let trust = &document.trust;
+    let mut words = vec![counted(trust.files, "recording", "recordings")];
+    if !trust.ranks_missing.is_empty() {
+        let n = trust.ranks_missing.len() + trust.ranks_present.len();
+        words.push(format!("{} of {n} ranks", trust.ranks_present.len()));
+    } else if trust.ranks_present.len() > 1 {
+        words.push(format!("{0} of {0} ranks", trust.ranks_present.len()));
+    }
+    if trust.steps_used > 0 {
+        words.push(format!(
+            "{} used, {} left out",
+            counted(trust.steps_used, "step", "steps"),
+            human::count(trust.steps_left_out)
+        ));
+    }
+    if trust.events_lost > 0 {
+        words.push(format!(
+            "{} lost or damaged",
+            counted(trust.events_lost, "event", "events")
+        ));
+    }
+    if let Some(within) = trust.clocks_within_ns {
+        words.push(format!("clocks within {}", time(within)));
+    }
+    if let Some(error) = trust.model_error_pct {
+        words.push(format!("model off by {}", pct(error.abs())));
+    }
+    if let Some(known) = trust.roofline_coverage_pct {
+        words.push(format!("limits known for {} of GPU time", pct(known)));
+    }
+    let mut out = indented("trust", &words.join("; "));
+    for note in trust.notes.iter().take(2) {
+        out.extend(indented("note", &note.text).into_iter().take(4));
+    }
+    out
+}
+
+/// A label and a wrapped text beside it.
+fn indented(label: &str, text: &str) -> Vec<String> {
+    let lines = wrapped(text, WIDTH - 7);
+    let each = lines.iter().enumerate().map(|(at, line)| match at {
+        0 => format!("{label:<7}{line}"),
+        _ => format!("       {line}"),
+    });
+    each.collect()
+}
+
+/// Cells with their width; `true` for those that are right-aligned.
+fn row(cells: &[(&str, usize, bool)]) -> String {
+    let mut line = String::from("  ");
+    for (text, width, is_right) in cells {
+        let text = shortened(text, *width);
+        // Widths count characters, as `format!` does.
+        _ = match is_right {
+            true => write!(line, "{text:>width$}"),
+            false => write!(line, "{text:<width$}"),
+        };
+        line.push(' ');
+    }
+    line
+}
+
+fn budget_lines(budget: &Budget) -> Vec<String> {
+    let word = match budget.phase.as_str() {
+        phase => format!("{} step", crate::draft::phase_word(phase)),
+    };
+    let rank = match budget.rank {
+        Some(rank) => format!(" of rank {rank}"),
+        None => String::new(),
+    };
+    let n = i64::try_from(budget.steps).unwrap_or(1).max(1);
+    let busy = budget.gpu_busy_pct;
+    let head = format!(
+        "critical path of {word}s{rank}: mean {} of {}{}",
+        time(budget.total_ns / n),
+        human::count(budget.steps),
+        busy.map_or_else(String::new, |busy| format!(", GPU busy {}", pct(busy)))
+    );
+    let mut out = wrapped(&head, WIDTH);
+    let mut rest = (0, 0.0, 0);
+    for (at, part) in budget.parts.iter().enumerate() {
+        if at < PARTS && (part.share_pct >= 1.0 || at == 0) {
+            out.push(row(&[
+                (&part.label, 36, false),
+                (&time(part.per_step_ns), 10, true),
+                (&pct(part.share_pct), 8, true),
+            ]));
+        } else {
+            rest = (rest.0 + part.total_ns, rest.1 + part.share_pct, rest.2 + 1);
+        }
+    }
+    if rest.2 > 0 && rest.0 > 0 {
+        out.push(row(&[
+            (&format!("{} more parts", rest.2), 36, false),
+            (&time(rest.0 / n), 10, true),
+            (&pct(rest.1), 8, true),
+        ]));
+    }
+    out
+}
+
+fn finding_lines(finding: &Finding, document: &Document) -> Vec<String> {
+    let steps = match finding.place.step_count {
+        1 => format!(
+            " in step {}",
+            finding.place.steps.first().copied().unwrap_or(0)
+        ),
+        n => format!(" in {n} steps"),
+    };
+    let gain = match finding.gain_ceiling_ns_per_step {
+        0 => "gain not known".to_owned(),
+        _ => format!("gain at most {}", pct(finding.gain_pct)),
+    };
+    let mut out = wrapped(
+        &format!(
+            "{}: {} [{}{steps}, {}; {gain}]",
+            finding.confidence.name(),
+            finding.title,
+            time(finding.cost_ns_per_affected_step.median),
+            pct(finding.share_pct)
+        ),
+        WIDTH - 2,
+    );
+    for line in out.iter_mut().skip(1) {
+        *line = format!("  {line}");
+    }
+    if let Some(remedy) = &finding.remedy
+        && document.answer.finding.as_ref() == Some(&finding.id)
+    {
+        let lines = wrapped(&format!("-> {}", remedy.text), WIDTH - 4);
+        out.extend(lines.into_iter().map(|line| format!("  {line}")));
+    }
+    out
+}
+
+fn next(document: &Document) -> Vec<String> {
+    let mut out = Vec::new();
+    for next in document.next.iter().take(3) {
+        if out.is_empty() {
+            out.push(String::new());
+        }
+        // Commands are not broken: they are copied.
+        out.push(format!("next   {}", next.command));
+    }
+    out
+}
+
+fn missing(document: &Document) -> Vec<String> {
+    let mut out = Vec::new();
+    for lack in document.not_recorded.iter().take(3) {
+        if out.is_empty() {
+            out.push(String::new());
+        }
+        let text = format!("{}: {}. Record: {}", lack.what, lack.decides, lack.record);
+        out.extend(indented("lacks", &text).into_iter().take(5));
+    }
+    out
+}
+
+/// Returns one finding with all its evidence as text.
+pub fn show(finding: &Finding, document: &Document) -> String {
+    let mut out = wrapped(&format!("{}.", finding.title), WIDTH);
+    let place = &finding.place;
+    let mut line = |label: &str, text: String| {
+        if !text.is_empty() {
+            out.push(format!("{label:<12}{text}"));
+        }
+    };
+    line("id", finding.id.clone());
+    line("kind", finding.kind.clone());
+    line("strength", finding.confidence.name().to_owned());
+    line("phase", place.phase.clone().unwrap_or_default());
+    line(
+        "rank",
+        place.rank.map_or_else(String::new, |rank| rank.to_string()),
+    );
+    let cost = finding.cost_ns_per_affected_step;
+    line(
+        "cost",
+        format!(
+            "{} ({} to {}) of {}; {} of the phase",
+            time(cost.median),
+            time(cost.low),
+            time(cost.high),
+            counted(place.step_count, "step", "steps"),
+            pct(finding.share_pct)
+        ),
+    );
+    line(
+        "gain",
+        format!(
+            "{} a step at most, {} of the phase (replay without it)",
+            time(finding.gain_ceiling_ns_per_step),
+            pct(finding.gain_pct)
+        ),
+    );
+    let numbers: Vec<String> = place.steps.iter().map(u32::to_string).collect();
+    line("steps", numbers.join(" "));
+    line("name", place.name.clone().unwrap_or_default());
+    for (at, frame) in place.stack.iter().enumerate() {
+        line(if at == 0 { "stack" } else { "" }, frame.clone());
+    }
+    for (at, evidence) in finding.evidence.iter().enumerate() {
+        line(if at == 0 { "evidence" } else { "" }, evidence.text.clone());
+        if let (Some(id), Some(file)) = (evidence.event_id, &evidence.file) {
+            line(
+                "",
+                format!(
+                    "  event {id} of {file}, at {} ns",
+                    evidence.begin_ns.unwrap_or(0)
+                ),
+            );
+        }
+    }
+    line("refuted by", finding.refute.clone());
+    if let Some(remedy) = &finding.remedy {
+        line("helps", remedy.text.clone());
+        line("", remedy.source.clone());
+    }
+    for (at, command) in finding.commands.iter().enumerate() {
+        line(if at == 0 { "commands" } else { "" }, command.clone());
+    }
+    _ = document;
+    out.push(String::new());
+    out.join("\n")
+}
+
+/// Returns the answer as Markdown, for an issue or a job summary.
+pub fn markdown(document: &Document) -> String {
+    let cell = |text: &str| {
+        text.replace('|', "\\|")
+            .replace('\n', " ")
+            .replace('<', "&lt;")
+    };
+    let mut out = format!("**{}**\n", cell(&document.answer.sentence));
+    if let Some(budget) = main_budget(document) {
+        out += &format!(
+            "\n| {} step | time | share |\n|---|---:|---:|\n",
+            cell(&budget.phase)
+        );
+        for part in budget.parts.iter().filter(|part| part.share_pct >= 1.0) {
+            out += &format!(
+                "| {} | {} | {} |\n",
+                cell(&part.label),
+                time(part.per_step_ns),
+                pct(part.share_pct)
+            );
+        }
+    }
+    if let Some(comparison) = &document.comparison {
+        out += "\n| difference | time |\n|---|---:|\n";
+        for part in &comparison.parts {
+            let sign = if part.difference_ns < 0 { "-" } else { "+" };
+            out += &format!(
+                "| {} | {sign}{} |\n",
+                cell(&part.label),
+                time(part.difference_ns.abs())
+            );
+        }
+        let sign = if comparison.unexplained_ns < 0 {
+            "-"
+        } else {
+            "+"
+        };
+        out += &format!(
+            "| unexplained | {sign}{} |\n",
+            time(comparison.unexplained_ns.abs())
+        );
+    }
+    if !document.findings.is_empty() {
+        out += "\n| finding | strength | cost per step | share | gain at most |\n|---|---|---:|---:|---:|\n";
+        for finding in document.findings.iter().take(10) {
+            out += &format!(
+                "| {} | {} | {} | {} | {} |\n",
+                cell(&finding.title),
+                finding.confidence.name(),
+                time(finding.cost_ns_per_step.median),
+                pct(finding.share_pct),
+                match finding.gain_ceiling_ns_per_step {
+                    0 => "not known".to_owned(),
+                    _ => pct(finding.gain_pct),
+                }
+            );
+        }
+    }
+    for lack in &document.not_recorded {
+        out += &format!(
+            "\nNot recorded: {}. To record it: `{}`\n",
+            lack.what, lack.record
+        );
+    }
+    out += &format!("\n{}\n", cell(&trust(document).join(" ")));
+    out
+}
