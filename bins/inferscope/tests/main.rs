@@ -67,7 +67,7 @@ fn other_names_of_a_tool_are_that_tool() {
     let link = folder.path().join("rocpd2csv");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_inferscope"), &link).unwrap();
     let help = call(&link, &["--help"]);
-    assert!(text(&help.stdout).contains("Usage: rocpd2csv [OPTIONS] --input <FILE>..."));
+    assert!(text(&help.stdout).contains("Usage: rocpd2csv [OPTIONS]"));
     let help = inferscope(&["rocpd2summary", "--help"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(text(&help.stdout).contains("The same as rocpd summary"));
