@@ -16,10 +16,7 @@ pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
         &cli.question.candidate,
     ];
     let files = [&cli.perfetto, &cli.output];
-    cli::refuse_overwrite(
-        inputs.into_iter().flatten(),
-        files.into_iter().flatten(),
-    )?;
+    cli::refuse_overwrite(inputs.into_iter().flatten(), files.into_iter().flatten())?;
     if let Some(path) = files.into_iter().flatten().find(|path| path.is_file()) {
         return Err(cli::usage(format!("{}: exists already", path.display())));
     }
