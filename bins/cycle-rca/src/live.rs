@@ -34,6 +34,7 @@ impl Source {
         Ok(Self::File(Growing {
             path: name.to_owned(),
             at: 0,
+            head: Vec::new(),
             rest: Vec::new(),
             header: None,
         }))
@@ -48,10 +49,15 @@ impl Source {
     }
 }
 
+/// Number of bytes at the start of a file by which it is known again.
+const HEAD_BYTES: u64 = 256;
+
 /// A file that others write.
 pub(crate) struct Growing {
     path: PathBuf,
     at: u64,
+    /// Its first bytes, by which a file that took its place is told from one that grew.
+    head: Vec<u8>,
     /// A line without its end.
     rest: Vec<u8>,
     /// Names of the columns of a table; empty for a log.
@@ -62,7 +68,11 @@ impl Growing {
     fn poll(&mut self) -> anyhow::Result<Vec<Step>> {
         let place = || self.path.display().to_string();
         let mut file = File::open(&self.path).with_context(place)?;
-        if file.metadata().with_context(place)?.len() < self.at {
+        let mut head = Vec::new();
+        let mut first = (&mut file).take(HEAD_BYTES);
+        first.read_to_end(&mut head).with_context(place)?;
+        let len = file.metadata().with_context(place)?.len();
+        if len < self.at || !head.starts_with(&self.head) {
             // It was replaced or emptied, as logs are.
             (self.at, self.header) = (0, None);
             self.rest.clear();
@@ -70,6 +80,7 @@ impl Growing {
         file.seek(SeekFrom::Start(self.at)).with_context(place)?;
         let mut new = Vec::new();
         self.at += file.read_to_end(&mut new).with_context(place)? as u64;
+        self.head = head;
         self.rest.extend(new);
         let whole = self
             .rest
