@@ -56,11 +56,12 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             converted(sink.finish())
         }
     };
-    let mut options = summary_tables::Options::default();
-    options.by_rank = args.summary_by_rank;
-    options.domains = args.domain_summary;
-    options.extended = args.extended;
-    options.compat = shared.compat;
+    let options = summary_tables::Options {
+        by_rank: args.summary_by_rank,
+        domains: args.domain_summary,
+        extended: args.extended,
+        compat: shared.compat,
+    };
     summary_tables::each(&summary, options, &put(shared.compat))?;
     if args.extended {
         extended::each(&set, &filter, &summary, (&args.names).into(), &put(false))?;

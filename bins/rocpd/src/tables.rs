@@ -49,9 +49,10 @@ pub(crate) fn open(
 
 /// Returns the presentation of a table.
 pub(crate) fn look(compat: bool, heading: Option<String>) -> Look {
-    let mut look = Look::default();
-    look.compat = compat;
-    look.heading = heading;
-    look.generated = compat.then(|| rocpd_convert::now().1);
-    look
+    Look {
+        compat,
+        heading,
+        generated: compat.then(|| rocpd_convert::now().1),
+        ..Look::default()
+    }
 }

@@ -740,18 +740,15 @@ fn modules_of(work: &GpuWork<'_>, analysis: &roofline::Analysis) -> (Vec<ModuleC
     let index = work.index();
     let (mut out, mut names) = (Vec::new(), Vec::new());
     let mut known: FxHashMap<StrId, Option<u32>> = FxHashMap::default();
-    let mut done: Vec<bool> = vec![false; analysis.list.calls.len()];
-    for (event, call) in work.events().iter().zip(&analysis.list.call_of) {
-        let Some(call_row) = analysis.list.calls.get(*call as usize) else {
-            continue;
-        };
+    let mut done: Vec<bool> = vec![false; analysis.list.len()];
+    for (event, at, call) in analysis.list.activities(work) {
         let slice = work.slice(event);
         let is_product = event.kind == gpu_time::WorkKind::Kernel
             && matches!(index.class(slice), KernelClass::Gemm | KernelClass::MoeGemm);
-        let Some(is_done) = done.get_mut(*call as usize) else {
+        let Some(is_done) = done.get_mut(at as usize) else {
             continue;
         };
-        if !is_product || *is_done || call_row.in_graph {
+        if !is_product || *is_done || call.in_graph() {
             continue;
         }
         let Some(launch) = work.launch_of(event) else {
@@ -772,8 +769,8 @@ fn modules_of(work: &GpuWork<'_>, analysis: &roofline::Analysis) -> (Vec<ModuleC
             out.push(ModuleCall {
                 at_ns: launch.ts().nanos(),
                 module,
-                dims: call_row.kind,
-                gpu_ns: call_row.time_ns,
+                dims: call.kind(),
+                gpu_ns: call.time_ns(),
             });
         }
     }
@@ -804,24 +801,19 @@ fn kinds_of(
     for row in &rows {
         kernels.insert(row.name, FxHashMap::default());
     }
-    for (event, call) in work.events().iter().zip(&analysis.list.call_of) {
-        let kind = analysis
-            .list
-            .calls
-            .get(*call as usize)
-            .map(|call| call.kind);
-        let slot = kind.and_then(|kind| kernels.get_mut(&kind));
+    for (event, _, call) in analysis.list.activities(work) {
+        let slot = kernels.get_mut(&call.kind());
         if let (Some(slot), Some(name)) = (slot, event.name) {
             *slot.entry(name).or_default() += event.dur_ns();
         }
     }
     let mut calls: FxHashMap<u32, Vec<(i64, i64)>> = FxHashMap::default();
-    for call in &analysis.list.calls {
-        if kernels.contains_key(&call.kind) {
+    for call in analysis.list.calls(work) {
+        if kernels.contains_key(&call.kind()) {
             calls
-                .entry(call.kind)
+                .entry(call.kind())
                 .or_default()
-                .push((call.start_ns, call.time_ns));
+                .push((call.start_ns(), call.time_ns()));
         }
     }
     let rows = rows.into_iter().filter_map(|row| {

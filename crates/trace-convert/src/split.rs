@@ -50,11 +50,11 @@ pub fn parts(trace: &Trace) -> Vec<Part> {
     let mut by_root: FxHashMap<usize, Part> = FxHashMap::default();
     let mut shared: Vec<ProcessId> = Vec::new();
     let mut has_launch: FxHashMap<usize, bool> = FxHashMap::default();
-    for at in 0..count {
+    for (at, launched) in launches.iter().enumerate() {
         let own = find(&mut root, at);
-        *has_launch.entry(own).or_default() |= launches[at];
+        *has_launch.entry(own).or_default() |= launched;
     }
-    for at in 0..count {
+    for (at, launched) in launches.iter().enumerate() {
         let own = find(&mut root, at);
         let Some(id) = ProcessId::new(at) else {
             continue;
@@ -69,7 +69,7 @@ pub fn parts(trace: &Trace) -> Vec<Part> {
             processes: Vec::new(),
         });
         part.processes.push(id);
-        if launches[at] {
+        if *launched {
             part.pid = part.pid.min(pid);
         }
     }

@@ -44,8 +44,11 @@ pub(crate) struct Engine {
     pub(crate) states_load: bool,
     /// Python functions are recorded.
     pub(crate) has_python: bool,
-    step: Box<dyn Fn(&Load, usize) -> Vec<Op>>,
+    step: Step,
 }
+
+/// Makes the operations of the step with a number.
+pub(crate) type Step = Box<dyn Fn(&Load, usize) -> Vec<Op>>;
 
 impl Engine {
     pub(crate) fn new(
@@ -53,7 +56,7 @@ impl Engine {
         ranks: usize,
         gpu: &'static str,
         parts: Parts,
-        step: Box<dyn Fn(&Load, usize) -> Vec<Op>>,
+        step: Step,
     ) -> Self {
         Self {
             name: name.to_owned(),

@@ -27,15 +27,21 @@ type OfKernel = Box<dyn Fn(&str, usize, usize, usize) -> f64>;
 /// Factor of host time: the innermost range, rank, step.
 type OfHost = Box<dyn Fn(&str, usize, usize) -> f64>;
 
+/// Factor of a runtime call.
+type OfCall = Box<dyn Fn(&str) -> f64>;
+
+/// Makes other operations of those of the step with a number.
+type Edit = Box<dyn Fn(Vec<Op>, usize) -> Vec<Op>>;
+
 /// What is planted.
 #[derive(Default)]
 pub(crate) struct Fault {
     pub(crate) kernel: Option<OfKernel>,
     pub(crate) host: Option<OfHost>,
     /// Factor of the time of a runtime call.
-    pub(crate) call: Option<Box<dyn Fn(&str) -> f64>>,
+    pub(crate) call: Option<OfCall>,
     /// Other operations in a step.
-    pub(crate) edit: Option<Box<dyn Fn(Vec<Op>, usize) -> Vec<Op>>>,
+    pub(crate) edit: Option<Edit>,
     /// Microseconds after a step in which the host does nothing that is recorded.
     pub(crate) gap: Option<Box<dyn Fn(usize) -> f64>>,
 }

@@ -73,7 +73,7 @@ pub(super) fn roll_up(findings: &mut Vec<Finding>) {
         let is_alike = |f: &&&Finding| match all.is_finite() {
             true => ALIKE.contains(&(log(f) / all)),
             // All of them are new, or gone.
-            false => log(f) == all,
+            false => !log(f).is_finite() && (log(f) > 0.0) == (all > 0.0),
         };
         let size = |f: &Finding| f.effect.baseline.max(f.effect.candidate);
         let alike: Vec<&&Finding> = members.iter().filter(is_alike).collect();

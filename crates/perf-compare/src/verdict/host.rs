@@ -131,7 +131,8 @@ fn layers(
     series: &BTreeMap<Place<'_>, [Vec<f64>; 2]>,
 ) -> BTreeMap<(String, Option<usize>), [Vec<f64>; 2]> {
     const FEWEST: usize = 3;
-    let mut groups: BTreeMap<(String, Option<usize>), Vec<&[Vec<f64>; 2]>> = BTreeMap::new();
+    type Members<'v> = Vec<&'v [Vec<f64>; 2]>;
+    let mut groups: BTreeMap<(String, Option<usize>), Members<'_>> = BTreeMap::new();
     for ((name, role), values) in series {
         if let Some(one) = numbered(name) {
             groups.entry((one, *role)).or_default().push(values);

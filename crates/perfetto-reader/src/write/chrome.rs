@@ -323,11 +323,11 @@ impl<'t, W: Write> Export<'t, W> {
         }
         if meta.launches_within_process {
             let key = crate::json::LAUNCHES_WITHIN_PROCESS;
-            write!(self.line, "\"{key}\":true,\n")?;
+            writeln!(self.line, "\"{key}\":true,")?;
         }
         let base = meta.base_time_ns.saturating_sub(self.shift);
         if base != 0 {
-            write!(self.line, "\"baseTimeNanoseconds\":{base},\n")?;
+            writeln!(self.line, "\"baseTimeNanoseconds\":{base},")?;
         }
         self.line.extend_from_slice(b"\"traceEvents\":[");
         Ok(())

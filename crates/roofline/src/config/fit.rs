@@ -139,7 +139,7 @@ impl Config {
             // Products of attention are known by its heads.
             return Ok(());
         }
-        let has_draft = |step: &Step| step.attention % self.layers.max(1) != 0;
+        let has_draft = |step: &Step| !step.attention.is_multiple_of(self.layers.max(1));
         let has_draft = shown.steps.values().any(has_draft);
         self.check_widths(&products, &widths, tp, has_draft)
     }
