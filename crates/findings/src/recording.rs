@@ -76,6 +76,8 @@ pub(crate) struct Limits {
     pub(crate) link_bytes_per_s: Option<f64>,
     /// Share of GPU time with numbers.
     pub(crate) coverage_pct: Option<f64>,
+    /// Operator or kernel with most time of those without numbers, and why it has none.
+    pub(crate) without: Option<(String, String)>,
     /// Rows by class of kernel.
     pub(crate) classes: Vec<LimitRow>,
     /// Operators with the largest gains.
@@ -727,6 +729,11 @@ fn limits_of(
         bytes_per_s: rate(roofline::PeakKey::Hbm),
         link_bytes_per_s: rate(roofline::PeakKey::Link),
         coverage_pct: analysis.coverage.known_pct(),
+        without: analysis
+            .coverage
+            .missing
+            .first()
+            .map(|missing| (missing.op.clone(), missing.reason.clone())),
         classes: classes.collect(),
         operators: operators.collect(),
         steps: analysis.steps.clone(),
