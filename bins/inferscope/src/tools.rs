@@ -71,7 +71,7 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
         &[
             (
                 "why PATH...",
-                "the reason, from recordings of a job and logs beside them",
+                "the reason, from recordings and logs beside them",
             ),
             (
                 "show ID PATH...",

@@ -187,6 +187,43 @@ fn two_sides_are_compared() {
 }
 
 #[test]
+fn a_few_slow_steps_are_a_difference_though_the_median_stays() {
+    let (before, after) = (data("serving/healthy"), data("serving/collector"));
+    let document = json(&["--baseline", &before, "--candidate", &after]);
+    check_document(&document);
+    assert_eq!(document["answer"]["shape"], "cause");
+    let difference = &document["comparison"]["difference_ns"]["median"];
+    let difference = difference.as_f64().expect("a difference");
+    // Planted: 875,705 ns a step on average.
+    assert!((difference - 875_705.0).abs() < 20_000.0, "{difference}");
+    let id = document["answer"]["finding"].as_str().expect("a finding");
+    assert!(id.starts_with("periodic_stall."), "{id}");
+}
+
+#[test]
+fn missing_paths_and_present_outputs_are_errors_of_usage() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("none.json").display().to_string();
+    assert_eq!(why(&[&missing]).status.code(), Some(2));
+    let present = folder.path().join("present.pftrace");
+    std::fs::write(&present, b"kept").expect("a file");
+    let present = present.display().to_string();
+    let healthy = data("serving/healthy");
+    assert_eq!(
+        why(&[&healthy, "--perfetto", &present]).status.code(),
+        Some(2)
+    );
+    assert_eq!(std::fs::read(&present).expect("the file"), b"kept");
+}
+
+#[test]
+fn a_capture_alone_says_what_it_is() {
+    let capture = data("demo/demo-capture-rank0.json.gz");
+    let output = why(&[&capture]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named_and_the_rest_answered() {
     let folder = tempfile::tempdir().expect("a folder");
     for rank in 0..2 {

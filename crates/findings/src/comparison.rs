@@ -139,7 +139,11 @@ fn parts(
             false => words::function(name),
         };
         let finding = findings.iter().find(|finding| {
-            finding.place.side == Side::Candidate && finding.place.name.as_ref() == Some(name)
+            let names = finding.evidence.iter().map(|evidence| &evidence.name);
+            let mut names = names.chain([&finding.place.name]);
+            finding.place.side == Side::Candidate
+                && !name.is_empty()
+                && names.any(|own| own.as_ref() == Some(name))
         });
         DifferencePart {
             label: match name.is_empty() {

@@ -189,6 +189,7 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         return Ok(document);
     };
     document.trust = trust(job, &document.scope.files);
+    document.trust.files = jobs.iter().map(|job| job.facts.len() as u64).sum();
     document.not_recorded = missing(job, catalogue);
     match jobs.as_slice() {
         [baseline, candidate] => {

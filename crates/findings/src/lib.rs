@@ -33,6 +33,7 @@ mod explain;
 mod family;
 mod figures;
 mod job;
+mod limits;
 mod numbers;
 mod recording;
 mod sentence;

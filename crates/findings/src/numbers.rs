@@ -36,7 +36,8 @@ fn ranks_below(n: usize) -> usize {
         let at = k as f64;
         tail += (ln_choose(at) - n_real * std::f64::consts::LN_2).exp();
         if tail > 0.025 || k >= n / 2 {
-            return k;
+            // The last number whose tail was small enough.
+            return k.saturating_sub(1);
         }
         k += 1;
     }

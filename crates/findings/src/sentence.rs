@@ -237,8 +237,16 @@ fn limit_or_nothing(
             1 => ("is", "it would take"),
             _ => ("are", "a step would take"),
         };
+        let median = answer.step_time_ns.unwrap_or_default().median;
+        let kept = match finding.gain_ceiling_ns_per_step {
+            0 => String::new(),
+            gain => format!(
+                "; with the gaps between kernels {}",
+                time((median - gain).max(0))
+            ),
+        };
         answer.sentence = format!(
-            "{subject} and {takes} bound by {resource}: {mostly}. At the limit of the {device} {would} {}, {} of that.",
+            "{subject} and {takes} bound by {resource}: {mostly}. At the limit of the {device} {would} {} ({} of the time){kept}.",
             time(found.limit_ns),
             pct(found.pct)
         );
@@ -279,7 +287,7 @@ fn limit_or_nothing(
                 .find(|m| LIMIT_LACKS.contains(&m.what.as_str()))
             {
                 Some(lack) => format!(": the recording lacks the {}", lack.what),
-                None => String::new(),
+                None => without_numbers(job),
             }
         );
         return answer;
@@ -327,6 +335,20 @@ fn limit_or_nothing(
         time(smallest)
     );
     answer
+}
+
+/// Returns how much of the GPU time has a limit, and what most of the rest is.
+fn without_numbers(job: &Job) -> String {
+    let limits = &job.headline_facts().limits;
+    let (Some(known), Some((op, reason))) = (limits.coverage_pct, &limits.without) else {
+        return String::new();
+    };
+    format!(
+        ": {} of the GPU time has one; the largest part without is {} ({})",
+        pct(known),
+        crate::words::kernel(op),
+        crate::numbers::plain(reason, 80)
+    )
 }
 
 /// Returns the ranks of the job that are not recorded.

@@ -104,11 +104,35 @@ fn main_budget(document: &Document) -> Option<&Budget> {
 }
 
 fn trust(document: &Document) -> Vec<String> {
+    let mut out = indented("trust", &trust_words(document));
+    for note in document.trust.notes.iter().take(3) {
+        out.extend(indented("note", &note.text).into_iter().take(4));
+    }
+    out
+}
+
+/// What the answer stands on, in one line.
+fn trust_words(document: &Document) -> String {
     let trust = &document.trust;
     let mut words = vec![counted(trust.files, "recording", "recordings")];
     if !trust.ranks_missing.is_empty() {
         let n = trust.ranks_missing.len() + trust.ranks_present.len();
-        words.push(format!("{} of {n} ranks", trust.ranks_present.len()));
+        let shown: Vec<String> = trust
+            .ranks_missing
+            .iter()
+            .take(4)
+            .map(u32::to_string)
+            .collect();
+        let more = if trust.ranks_missing.len() > 4 {
+            ", ..."
+        } else {
+            ""
+        };
+        words.push(format!(
+            "{} of {n} ranks (not {}{more})",
+            trust.ranks_present.len(),
+            shown.join(", ")
+        ));
     } else if trust.ranks_present.len() > 1 {
         words.push(format!("{0} of {0} ranks", trust.ranks_present.len()));
     }
@@ -134,11 +158,7 @@ fn trust(document: &Document) -> Vec<String> {
     if let Some(known) = trust.roofline_coverage_pct {
         words.push(format!("limits known for {} of GPU time", pct(known)));
     }
-    let mut out = indented("trust", &words.join("; "));
-    for note in trust.notes.iter().take(2) {
-        out.extend(indented("note", &note.text).into_iter().take(4));
-    }
-    out
+    words.join("; ")
 }
 
 /// A label and a wrapped text beside it.
@@ -395,6 +415,9 @@ pub fn markdown(document: &Document) -> String {
             lack.what, lack.record
         );
     }
-    out += &format!("\n{}\n", cell(&trust(document).join(" ")));
+    out += &format!("\n{}.\n", cell(&trust_words(document)));
+    for note in &document.trust.notes {
+        out += &format!("\n> {}\n", cell(&note.text));
+    }
     out
 }

@@ -5,8 +5,8 @@ use critical_path::{Class, Group};
 use super::{Context, replay, sums};
 use crate::draft::{Draft, Gain, Strength, said};
 use crate::job::{Item, Job, Phase};
+use crate::limits::LimitRow;
 use crate::numbers::{median, pct, share, time, whole_ns};
-use crate::recording::LimitRow;
 
 /// Share of GPU time with numbers from which a distance from the limit is stated, in percent.
 const KNOWN: f64 = 50.0;

@@ -59,7 +59,14 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             false => name.clone(),
         };
         draft.rank = super::place_of(context, phase, takes);
-        draft = draft.word("name", words::function(&name));
+        let shown = words::function(&name);
+        draft = draft.word(
+            "name",
+            match kind {
+                "input_starvation" => format!("requests or data (in {shown})"),
+                _ => shown,
+            },
+        );
         fill(context, phase, draft, &name, takes, &mut out);
     }
     waits(context, phase, &mut out);

@@ -6,8 +6,8 @@ use trace_model::kernel::KernelClass;
 use super::{Context, replay, sums};
 use crate::draft::{Draft, Gain, Strength, longest_of, said};
 use crate::job::{Item, Phase, StepFact};
+use crate::limits::SlowRow;
 use crate::numbers::{median, pct, time};
-use crate::recording::SlowRow;
 use crate::words;
 
 /// Share of the limit below which a kernel is slow whatever others reach, in percent.

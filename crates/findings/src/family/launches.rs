@@ -12,6 +12,15 @@ fn is_launch(item: &Item) -> bool {
     item.group() == Group::Launch
 }
 
+/// Returns the time of a step that launching can cost at most: what runs beside GPU work keeps nothing waiting. Where all ranks
+/// are known, the replay sees what others hide; a collective that waits for a launch elsewhere is no work.
+fn unhidden(context: &Context<'_>, step: &StepFact) -> i64 {
+    match context.job.knows_waits() {
+        true => step.row.duration_ns,
+        false => step.idle(|_| true),
+    }
+}
+
 /// Numbers of launches and of graph launches of a step.
 fn numbers(context: &Context<'_>, step: &StepFact) -> (u64, u64) {
     let facts = context.job.headline_facts();
@@ -46,7 +55,7 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         let row = &job.steps[*at].row;
         let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
         // Launches beside GPU work keep nothing waiting.
-        *ns = gain.min(job.steps[*at].idle(|_| true));
+        *ns = gain.min(unhidden(context, &job.steps[*at]));
     }
     draft.values.retain(|(_, ns)| *ns > 0);
     draft.reported(context.catalogue, phase)?;
@@ -158,7 +167,9 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     for (at, ns) in &mut draft.values {
         let row = &job.steps[*at].row;
         let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
-        *ns = (*ns).min(gain.max(0)).min(job.steps[*at].idle(|_| true));
+        *ns = (*ns)
+            .min(gain.max(0))
+            .min(unhidden(context, &job.steps[*at]));
     }
     draft.values.retain(|(_, ns)| *ns > 0);
     draft.reported(context.catalogue, phase)?;

@@ -35,17 +35,17 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         (
             "kv_offload",
             None,
-            "memcpy:h2d=0,memcpy:d2h=0,api:*Memcpy*=0,sync=0",
+            "memcpy:h2d=0,memcpy:d2h=0,api:*Memcpy*=0,launch:*Memcpy*=0,sync=0",
         ),
         (
             "copy",
             Some(Class::MemcpyH2d),
-            "memcpy:h2d=0,api:*Memcpy*=0,sync=0",
+            "memcpy:h2d=0,api:*Memcpy*=0,launch:*Memcpy*=0,sync=0",
         ),
         (
             "copy",
             Some(Class::MemcpyD2h),
-            "memcpy:d2h=0,api:*Memcpy*=0,sync=0",
+            "memcpy:d2h=0,api:*Memcpy*=0,launch:*Memcpy*=0,sync=0",
         ),
     ];
     for (kind, class, change) in rules {

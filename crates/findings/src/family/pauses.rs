@@ -255,6 +255,12 @@ pub(crate) fn of(
             .word("count", slow.len().to_string())
             .word("of", phase.steps.len().to_string())
             .word("excess", time(typical))
-            .word("name", first.words()),
+            .word(
+                "name",
+                match kind {
+                    "input_starvation" => format!("requests or data (in {})", first.words()),
+                    _ => first.words(),
+                },
+            ),
     )
 }

@@ -335,8 +335,11 @@ fn others(job: &Job, phase: &Phase, member: usize, draft: &mut Draft) {
     draft.evidence.push(said(
         job,
         format!(
-            "the other {} wait {} in collectives for each step (median rank, mean of all steps)",
-            crate::numbers::counted(waited.len() as u64, "rank", "ranks"),
+            "the other {} {} in collectives of each step (median rank, mean of all steps)",
+            match waited.len() {
+                1 => "rank waits".to_owned(),
+                n => format!("{n} ranks wait"),
+            },
             time(middle / all_steps)
         ),
     ));

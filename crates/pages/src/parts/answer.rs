@@ -241,6 +241,7 @@ fn scope(view: &View<'_>) -> String {
         });
         let role = match file.role {
             Role::Trace => "trace",
+            Role::Capture => "capture of graphs",
             Role::BlockIo => "block I/O",
             Role::GpuLog => "GPU log",
             Role::EngineLog => "engine log",
