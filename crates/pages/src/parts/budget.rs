@@ -83,6 +83,13 @@ fn bar(view: &View<'_>, index: usize, budget: &Budget, longest: f64) -> String {
     if let Some(tokens) = budget.tokens {
         let _ = write!(out, ", {} tokens", shown::count(&path("tokens"), tokens));
     }
+    if let Some(busy) = budget.gpu_busy_pct {
+        let _ = write!(
+            out,
+            "; GPU busy {}",
+            shown::pct(&path("gpu_busy_pct"), busy)
+        );
+    }
     out.push_str("</p>\n");
     let wide = share(mean(budget), longest);
     let _ = write!(
