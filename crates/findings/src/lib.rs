@@ -3,7 +3,7 @@
 //! * [`Recording`]: what is kept of one trace, so that it can be dropped before the next one is read;
 //! * [`explain()`]: all recordings of a job, or two sides, to one [`Document`];
 //! * [`Document`]: the answer as data. Text, pages and tracks are made of it alone;
-//! * [`text()`], [`show`], [`markdown`]: the answer as text; [`tracks()`]: as events for a timeline; [`cut_out`]: the window of a finding;
+//! * [`text()`], [`show`]: the answer as text; [`tracks()`]: as events for a timeline; [`cut_out`]: the window of a finding;
 //! * [`Catalogue`]: kinds of findings with thresholds, words and remedies, as data;
 //! * [`Reads`]: reads from storage beside the steps.
 //!
@@ -49,7 +49,7 @@ pub use explain::{NothingChosen, Request, explain};
 pub use job::Choice;
 pub use recording::{Recording, RecordingOptions, arg_keys};
 pub use storage::Reads;
-pub use text::{markdown, show, text};
+pub use text::{show, text};
 pub use tracks::{cut_out, tracks};
 
 use family::device_limit as family_device_limit;

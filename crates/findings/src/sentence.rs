@@ -138,9 +138,14 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
         (_, false) => format!(" ({} to {})", time(cost.low), time(cost.high)),
         (_, true) => format!(" on average (median {})", time(cost.median)),
     };
+    // The interval is that of the median.
+    let shown = match (mean - cost.median).abs() * 10 > mean {
+        true => mean,
+        false => cost.median,
+    };
     let costs = format!(
         "That is {}{each}{spread}, {} of their time",
-        time(mean),
+        time(shown),
         pct(cause.share_pct)
     );
     let costs = match cause.place.step_count < n {

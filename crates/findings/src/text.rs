@@ -187,9 +187,7 @@ fn row(cells: &[(&str, usize, bool)]) -> String {
 }
 
 fn budget_lines(budget: &Budget) -> Vec<String> {
-    let word = match budget.phase.as_str() {
-        phase => format!("{} step", crate::draft::phase_word(phase)),
-    };
+    let word = format!("{} step", crate::draft::phase_word(&budget.phase));
     let rank = match budget.rank {
         Some(rank) => format!(" of rank {rank}"),
         None => String::new(),
@@ -349,75 +347,4 @@ pub fn show(finding: &Finding, document: &Document) -> String {
     _ = document;
     out.push(String::new());
     out.join("\n")
-}
-
-/// Returns the answer as Markdown, for an issue or a job summary.
-pub fn markdown(document: &Document) -> String {
-    let cell = |text: &str| {
-        text.replace('|', "\\|")
-            .replace('\n', " ")
-            .replace('<', "&lt;")
-    };
-    let mut out = format!("**{}**\n", cell(&document.answer.sentence));
-    if let Some(budget) = main_budget(document) {
-        out += &format!(
-            "\n| {} step | time | share |\n|---|---:|---:|\n",
-            cell(&budget.phase)
-        );
-        for part in budget.parts.iter().filter(|part| part.share_pct >= 1.0) {
-            out += &format!(
-                "| {} | {} | {} |\n",
-                cell(&part.label),
-                time(part.per_step_ns),
-                pct(part.share_pct)
-            );
-        }
-    }
-    if let Some(comparison) = &document.comparison {
-        out += "\n| difference | time |\n|---|---:|\n";
-        for part in &comparison.parts {
-            let sign = if part.difference_ns < 0 { "-" } else { "+" };
-            out += &format!(
-                "| {} | {sign}{} |\n",
-                cell(&part.label),
-                time(part.difference_ns.abs())
-            );
-        }
-        let sign = if comparison.unexplained_ns < 0 {
-            "-"
-        } else {
-            "+"
-        };
-        out += &format!(
-            "| unexplained | {sign}{} |\n",
-            time(comparison.unexplained_ns.abs())
-        );
-    }
-    if !document.findings.is_empty() {
-        out += "\n| finding | strength | cost per step | share | gain at most |\n|---|---|---:|---:|---:|\n";
-        for finding in document.findings.iter().take(10) {
-            out += &format!(
-                "| {} | {} | {} | {} | {} |\n",
-                cell(&finding.title),
-                finding.confidence.name(),
-                time(finding.cost_ns_per_step.median),
-                pct(finding.share_pct),
-                match finding.gain_ceiling_ns_per_step {
-                    0 => "not known".to_owned(),
-                    _ => pct(finding.gain_pct),
-                }
-            );
-        }
-    }
-    for lack in &document.not_recorded {
-        out += &format!(
-            "\nNot recorded: {}. To record it: `{}`\n",
-            lack.what, lack.record
-        );
-    }
-    out += &format!("\n{}.\n", cell(&trust_words(document)));
-    for note in &document.trust.notes {
-        out += &format!("\n> {}\n", cell(&note.text));
-    }
-    out
 }

@@ -11,6 +11,7 @@ use crate::config::{ConfigError, Experts, Shown};
 use crate::dtype::Dtype;
 use crate::marks::Marks;
 use crate::models::{Models, collective_numbers};
+use crate::name_sets::NameSets;
 use crate::numbers::{Answer, Numbers, Shape, Unknown};
 use crate::recorded::{CollectiveSizes, Context, Recorded};
 use crate::source::{Signature, SignatureKey, Source};
@@ -77,42 +78,6 @@ impl Sought {
             let source = self.node(call).map_or(0, |node| node.source);
             (call, found.op.map(|op| (source, op)))
         })
-    }
-}
-
-/// Sets of names, each once; the set of a call grows name by name.
-struct NameSets {
-    all: Vec<Vec<StrId>>,
-    places: FxHashMap<Vec<StrId>, u32>,
-    grown: FxHashMap<(u32, StrId), u32>,
-}
-
-impl NameSets {
-    /// The empty set is at place 0.
-    fn new() -> Self {
-        Self {
-            all: vec![Vec::new()],
-            places: FxHashMap::from_iter([(Vec::new(), 0)]),
-            grown: FxHashMap::default(),
-        }
-    }
-
-    /// The set at a place with one more name.
-    fn with(&mut self, set: u32, name: StrId) -> u32 {
-        if let Some(known) = self.grown.get(&(set, name)) {
-            return *known;
-        }
-        let mut names = self.all[set as usize].clone();
-        if let Err(at) = names.binary_search(&name) {
-            names.insert(at, name);
-        }
-        let next = place(self.all.len());
-        let own = *self.places.entry(names.clone()).or_insert(next);
-        if own == next {
-            self.all.push(names);
-        }
-        self.grown.insert((set, name), own);
-        own
     }
 }
 

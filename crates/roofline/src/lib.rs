@@ -49,6 +49,7 @@ mod ladder;
 mod limit;
 mod marks;
 mod models;
+mod name_sets;
 mod numbers;
 mod operators;
 mod ops;

@@ -107,7 +107,7 @@ fn grid(name: &str) -> String {
         let id = format!(r#""correlation":{},"device":0,"stream":7"#, i + 1);
         add(
             "python_function",
-            &format!("/home/secretuser/{name}.py({i}): run"),
+            &format!("/Users/secretuser/{name}.py({i}): run"),
             1,
             1,
             at,
@@ -137,7 +137,7 @@ fn grid(name: &str) -> String {
         add("user_annotation", "secret range", 1, 1, at + 5, 80, "");
     }
     format!(
-        r#"{{"host_name":"secrethost","traceName":"/home/secretuser/t.json","traceEvents":[{},
+        r#"{{"host_name":"secrethost","traceName":"/Users/secretuser/t.json","traceEvents":[{},
         {{"ph":"M","name":"process_name","pid":1,"args":{{"name":"secretprocess"}}}}]}}"#,
         events.join(",\n")
     )

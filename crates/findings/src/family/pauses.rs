@@ -123,7 +123,8 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let middle = median(job.of(phase).map(|step| step.row.duration_ns));
     #[expect(clippy::cast_precision_loss, reason = "times of steps")]
     let (_, limit) = rca_cycles::outlier_limit(&lengths, 0, middle as f64);
-    let (slow, usual): (Vec<(usize, f64)>, Vec<(usize, f64)>) = phase
+    type Steps = Vec<(usize, f64)>;
+    let (slow, usual): (Steps, Steps) = phase
         .steps
         .iter()
         .copied()
