@@ -282,7 +282,7 @@ fn missing(document: &Document) -> Vec<String> {
 }
 
 /// Returns one finding with all its evidence as text.
-pub fn show(finding: &Finding, document: &Document) -> String {
+pub fn show(finding: &Finding) -> String {
     let mut out = wrapped(&format!("{}.", finding.title), WIDTH);
     let place = &finding.place;
     let mut line = |label: &str, text: String| {
@@ -344,7 +344,7 @@ pub fn show(finding: &Finding, document: &Document) -> String {
     for (at, command) in finding.commands.iter().enumerate() {
         line(if at == 0 { "commands" } else { "" }, command.clone());
     }
-    _ = document;
+
     out.push(String::new());
     out.join("\n")
 }
