@@ -7,8 +7,8 @@ use byte_source::{OpenOptions, Source};
 use perfetto_reader::ReadOptions;
 
 fn check(path: &Path) {
-    let source = Source::open(path, &OpenOptions::default()).unwrap();
-    let before = perfetto_reader::read(source, &ReadOptions::default()).unwrap();
+    let source = Source::open(path, &OpenOptions::default()).expect("a recording");
+    let before = perfetto_reader::read(source, &ReadOptions::default()).expect("a trace");
     assert!(before.len() > 10, "{} has slices", path.display());
     let after = written(&before);
     assert_same(&before, &after);
