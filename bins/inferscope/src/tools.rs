@@ -75,7 +75,7 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
             ),
             (
                 "show ID PATH...",
-                "a finding of why with its evidence; extract: its window",
+                "one finding with its evidence; extract: its window",
             ),
             (
                 "cycle-rca analyse FILE",
