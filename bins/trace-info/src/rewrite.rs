@@ -165,7 +165,7 @@ pub(crate) fn slim(args: &SlimArgs) -> anyhow::Result<Outcome> {
     options.keep_args.clone_from(&args.keep_args);
     options.launch_stacks = args.launch_stacks;
     let mut trace = trace_convert::slim(&whole, &options)?;
-    let before = whole.len();
+    let (before, span) = (whole.len(), whole.span());
     if let Some(rank) = args.rank {
         // By the whole, so that numbers do not depend on the window.
         let parts = trace_convert::parts(&whole);
@@ -181,6 +181,14 @@ pub(crate) fn slim(args: &SlimArgs) -> anyhow::Result<Outcome> {
         trace = trace_convert::part(&trace, part)?;
     }
     drop(whole);
+    if trace.is_empty() && before > 0 {
+        return Err(cli::cannot_answer(format!(
+            "nothing is left of {}, which lasts from {} to {} ns: widen what is kept",
+            args.trace.display(),
+            span.start.nanos(),
+            span.end.nanos()
+        )));
+    }
     if out.redact {
         trace = trace_convert::redact(&trace)?;
     }

@@ -144,6 +144,29 @@ fn grid(name: &str) -> String {
 }
 
 #[test]
+fn a_window_outside_of_the_recording_is_an_error_and_no_copy() {
+    let folder = folder();
+    let trace = folder.path().join("t.json");
+    fs::write(&trace, grid("a")).unwrap();
+    let small = folder.path().join("small.json");
+    let out = run(&[
+        "slim",
+        trace.to_str().unwrap(),
+        "--window",
+        "900000000..900000001",
+        "-o",
+        small.to_str().unwrap(),
+    ]);
+    assert_eq!(out.status.code(), Some(4));
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        errors.contains("which lasts from 0 to 1990000 ns"),
+        "{errors}"
+    );
+    assert!(!small.exists());
+}
+
+#[test]
 fn a_slim_copy_has_the_window_and_nothing_that_was_dropped() {
     let folder = folder();
     let trace = folder.path().join("t.json");
