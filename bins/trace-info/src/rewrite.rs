@@ -71,7 +71,7 @@ pub(crate) struct SlimArgs {
     /// Keys of the only arguments to keep, separated by commas
     #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
     keep_args: Option<Vec<String>>,
-    /// Of Python functions keep those around calls of the GPU runtime
+    /// Keep only those Python functions that called the GPU runtime
     #[arg(long)]
     launch_stacks: bool,
 }

@@ -8,9 +8,9 @@ use crate::num::index;
 
 /// Bytes read and written by bin since an origin.
 ///
-/// Of a request in flight from `a` to `b`, `bytes * (t - a) / (b - a)`, cut to a whole number, have passed at time `t`: what
-/// is in a bin is a difference of two of these, so that the bins of a request add up to its bytes. One that took no time the
-/// clock could tell is where it was. Bins beyond [`MAX_BINS`] are not kept.
+/// A request in flight from `a` to `b` has moved `bytes * (t - a) / (b - a)` bytes by time `t`, rounded down. A bin holds the
+/// difference of two such amounts, so the bins of a request add up to its bytes. A request whose duration the clock could not
+/// resolve counts entirely in the bin of its begin. Bins beyond [`MAX_BINS`] are not kept.
 #[derive(Debug, Clone, Default)]
 pub struct SpreadBins {
     width_ns: u64,

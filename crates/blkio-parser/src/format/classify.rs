@@ -102,7 +102,7 @@ fn comment(text: &[u8], counts: &mut LineCounts) {
     }
 }
 
-/// Of `KEPT/WRITTEN`, the entries that a ring overwrote.
+/// Returns the number of entries that a ring overwrote, from the text `KEPT/WRITTEN`.
 fn overwritten(text: &[u8]) -> u64 {
     let mut cursor = Cursor::new(text);
     match (cursor.uint(), cursor.eat(b'/'), cursor.uint()) {

@@ -9,7 +9,7 @@ use crate::loss::Loss;
 use blkio_parser::Stats;
 
 /// Returns the verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
-/// Of several devices it is that of the most limiting one, which is named, since depth and pauses are of one device.
+/// With several devices, the verdict is that of the most limiting one, which it names: depth and pauses belong to one device.
 pub(super) fn limit(
     stats: &Stats,
     from_ns: u64,
