@@ -8,7 +8,7 @@ use cli::{OrExit as _, Outcome, Stage};
 use critical_path::tables::Form;
 use critical_path::{
     Analysis, Change, Error, Graph, Mark, Options, Part, PartOptions, analyse, doubts, lines,
-    marks, path_trace, sentences, tables,
+    path_trace, sentences, tables,
 };
 use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks};
 use gpu_time::{GpuWork, NoGpuWork, Note};
@@ -214,7 +214,7 @@ fn keep(
 ) -> anyhow::Result<(Kept, Option<NoGpuWork>)> {
     let work = GpuWork::with_vocabulary(&input.trace, args.classes.vocabulary());
     let index = work.index();
-    let (marks, steps) = find_marks(args, input, index);
+    let (marks, steps) = find_marks(args, index);
     let mut options = PartOptions::default();
     options.guesses = !args.no_guesses;
     let needs_collectives = is_one_of_several || args.what_if.iter().any(Change::needs_sizes);
@@ -241,40 +241,10 @@ fn keep(
 
 /// Returns the marks of the engine, else the cycles of its loop, else none: then the whole trace is
 /// one step.
-fn find_marks(
-    args: &CriticalPathArgs,
-    input: &NamedTrace,
-    index: &TraceIndex<'_>,
-) -> (Vec<Mark>, &'static str) {
-    if args.steps == StepsName::Whole {
-        return (Vec::new(), "whole");
-    }
-    let found = marks(index, args.step_pattern.as_deref());
-    match (found.is_empty(), args.step_pattern.is_some()) {
-        (false, _) => return (found, "annotation"),
-        (true, true) => return (found, "whole"),
-        (true, false) => {}
-    }
-    let Ok((method, cycles)) = rca_cycles::spans(&input.trace, &rca_cycles::Options::default())
-    else {
-        return (Vec::new(), "whole");
-    };
-    // Bursts of the device have no host interval with which a step could begin.
-    let is_of_host = !matches!(
-        method,
-        rca_cycles::Method::Device | rca_cycles::Method::Whole
-    );
-    let cycles = cycles.iter().filter(|cycle| cycle.partial.is_none());
-    let cycles: Vec<Mark> = cycles
-        .map(|cycle| Mark {
-            name: cycle.phase.name().to_owned(),
-            begin_ns: cycle.host_ns.0,
-            end_ns: cycle.host_ns.1,
-        })
-        .collect();
-    match is_of_host && !cycles.is_empty() {
-        true => (cycles, "cycle"),
-        false => (Vec::new(), "whole"),
+fn find_marks(args: &CriticalPathArgs, index: &TraceIndex<'_>) -> (Vec<Mark>, &'static str) {
+    match args.steps {
+        StepsName::Whole => (Vec::new(), "whole"),
+        StepsName::Auto => rca_cycles::step_marks(index, args.step_pattern.as_deref()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is kept of one recording, so that its trace can be dropped before the next one is read.
 
-use critical_path::{Mark, Part, PartOptions, marks};
+use critical_path::{Mark, Part, PartOptions};
 use gpu_time::comm::{CommRules, RankDigest};
 use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines};
 use rustc_hash::FxHashMap;
@@ -38,6 +38,14 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// The operator and the Python function around it.
     pub(crate) within: Vec<String>,
+}
+
+impl Call {
+    /// What is around it, outermost first.
+    pub(crate) fn stack(&self) -> Vec<String> {
+        let names = self.within.iter().rev();
+        names.map(|name| crate::numbers::plain(name, 200)).collect()
+    }
 }
 
 /// A kernel, by name.
@@ -196,7 +204,7 @@ impl Recording {
     ) -> Self {
         let work = GpuWork::with_vocabulary(trace, Vocabulary::default());
         let index = work.index();
-        let (marks, steps_by) = find_marks(trace, index, options);
+        let (marks, steps_by) = find_marks(index, options);
         let meta = trace.meta();
         let digest = RankDigest::of_part(name, index, CommRules::Extended, |_| true);
         let part = Part::new(index, digest.rank.0, &marks, PartOptions::default());
@@ -344,39 +352,10 @@ fn captures_graph(index: &TraceIndex<'_>) -> bool {
 }
 
 /// Returns the marks of the engine, else the cycles of its loop, else none: then the whole trace is one step.
-fn find_marks(
-    trace: &Trace,
-    index: &TraceIndex<'_>,
-    options: &RecordingOptions,
-) -> (Vec<Mark>, &'static str) {
-    if options.whole {
-        return (Vec::new(), "whole");
-    }
-    let found = marks(index, options.step_pattern.as_deref());
-    match (found.is_empty(), options.step_pattern.is_some()) {
-        (false, _) => return (found, "annotation"),
-        (true, true) => return (found, "whole"),
-        (true, false) => {}
-    }
-    let Ok((method, cycles)) = rca_cycles::spans(trace, &rca_cycles::Options::default()) else {
-        return (Vec::new(), "whole");
-    };
-    // Bursts of the device have no host interval with which a step could begin.
-    let is_of_host = !matches!(
-        method,
-        rca_cycles::Method::Device | rca_cycles::Method::Whole
-    );
-    let cycles = cycles.iter().filter(|cycle| cycle.partial.is_none());
-    let cycles: Vec<Mark> = cycles
-        .map(|cycle| Mark {
-            name: cycle.phase.name().to_owned(),
-            begin_ns: cycle.host_ns.0,
-            end_ns: cycle.host_ns.1,
-        })
-        .collect();
-    match is_of_host && !cycles.is_empty() {
-        true => (cycles, "cycle"),
-        false => (Vec::new(), "whole"),
+fn find_marks(index: &TraceIndex<'_>, options: &RecordingOptions) -> (Vec<Mark>, &'static str) {
+    match options.whole {
+        true => (Vec::new(), "whole"),
+        false => rca_cycles::step_marks(index, options.step_pattern.as_deref()),
     }
 }
 

@@ -55,6 +55,7 @@ pub mod compat;
 mod cut;
 pub mod engine;
 pub mod health;
+mod marks;
 mod measure;
 mod num;
 mod origin;
@@ -80,6 +81,7 @@ pub const ARG_KEYS: &[&str] =
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analyse, spans};
 pub use bottleneck::{Bottleneck, Stalls, bottlenecks};
 pub use cut::Partial;
+pub use marks::step_marks;
 pub use measure::{Cell, Function, Gaps, Launches, Skew, Wait};
 pub use origin::{Origin, Origins};
 pub use outlier::{Interference, MOST as MOST_OUTLIERS, limit as outlier_limit};

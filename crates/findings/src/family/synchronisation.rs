@@ -90,12 +90,7 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.rank = Some(job.rank());
     draft.about = name.clone();
     draft.name = Some(name.clone());
-    draft.stack = call
-        .within
-        .iter()
-        .rev()
-        .map(|name| plain(name, 200))
-        .collect();
+    draft.stack = call.stack();
     draft.evidence.push(Evidence {
         text: format!(
             "{} in {name}: {count} times, {} in all, while launches of the same step follow; the cost is what a replay without such calls saves",
@@ -168,13 +163,7 @@ fn idle_after(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.rank = Some(job.rank());
     draft.about = name.clone();
     draft.name = Some(name.clone());
-    draft.stack = found
-        .2
-        .within
-        .iter()
-        .rev()
-        .map(|name| plain(name, 200))
-        .collect();
+    draft.stack = found.2.stack();
     for (label, (ns, count, call, step)) in labels.iter().take(4) {
         draft.evidence.push(Evidence {
             text: format!(
