@@ -77,7 +77,10 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
                     return Err(error);
                 }
                 file.role = Role::Unused;
-                file.problem = Some(one_line(&error));
+                // The file is named beside its problem.
+                let text = one_line(&error);
+                let own = text.strip_prefix(&format!("{}: ", file.name));
+                file.problem = Some(own.unwrap_or(&text).to_owned());
                 question
                     .verbosity
                     .note(format!("warning: not used: {}", one_line(&error)));

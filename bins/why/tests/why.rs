@@ -246,6 +246,11 @@ fn a_file_that_cannot_be_read_is_named_and_the_rest_answered() {
         broken.iter().any(|name| name.ends_with("rank3.json.gz")),
         "{files:?}"
     );
+    for file in files {
+        let name = file["name"].as_str().expect("a name");
+        let problem = file["problem"].as_str().unwrap_or("");
+        assert!(!problem.contains(name), "{name} is named twice: {problem}");
+    }
     assert_ne!(document["answer"]["shape"], "cannot_say");
     assert_eq!(why(&[&path, "--strict"]).status.code(), Some(3));
 }

@@ -164,7 +164,7 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
         false => String::new(),
     };
     let gain = match n {
-        1 => gain.replace("they would", "it would"),
+        1 => gain.replace("they would", "the step would"),
         _ => gain,
     };
     Answer {
