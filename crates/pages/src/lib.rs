@@ -1,7 +1,7 @@
 //! The answer of `why` as one self-contained HTML page and as Markdown.
 //!
 //! * [`html`]: a page that opens from disk, requests nothing, and takes at most [`MOST_BYTES`];
-//! * [`markdown`]: the answer for a pull request, an issue or the summary of a job.
+//! * [`markdown()`]: the answer for a pull request, an issue or the summary of a job.
 //!
 //! Both show a [`findings::Document`] and compute nothing: every number of the page carries the place in the JSON that it was
 //! taken from (`data-path`, a JSON pointer) and its exact value (`data-v`). Widths and positions in figures follow from

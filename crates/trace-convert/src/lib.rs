@@ -1,8 +1,8 @@
 //! Copies of a trace with less in them, with other names, on another clock, or of some processes only.
 //!
-//! * [`slim`]: a window, some categories, some arguments, and only the call stacks that launch something;
-//! * [`redact`]: pseudonyms in place of names of hosts, users, processes and ranges, and of GPU UUIDs;
-//! * [`repair`]: overlapping slices on tracks of their own, an end for each slice;
+//! * [`slim()`]: a window, some categories, some arguments, and only the call stacks that launch something;
+//! * [`redact()`]: pseudonyms in place of names of hosts, users, processes and ranges, and of GPU UUIDs;
+//! * [`repair()`]: overlapping slices on tracks of their own, an end for each slice;
 //! * [`rank`]: one rank of a job as a part of a common file: on the clock of the first rank, with numbers of its own;
 //! * [`manifest`]: clock offsets between files, as Perfetto reads them;
 //! * [`parts`], [`part`]: the ranks that one file has, each by itself.

@@ -149,7 +149,7 @@ fn a_window_outside_of_the_recording_is_an_error_and_no_copy() {
     let trace = folder.path().join("t.json");
     fs::write(&trace, grid("a")).unwrap();
     let small = folder.path().join("small.json");
-    let out = run(&[
+    let out = run([
         "slim",
         trace.to_str().unwrap(),
         "--window",
