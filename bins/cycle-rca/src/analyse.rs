@@ -7,9 +7,11 @@ use anyhow::{Context as _, bail};
 use byte_source::output::AtomicFile;
 use charts::html::Section;
 use cli::{Outcome, Output, Stage, VerbosityArgs};
-use critical_path::{Group, StepRow};
-use rca_cycles::anatomy::Folding;
+use rca_cycles::anatomy::{Folding, anatomy};
 use rca_cycles::{Analysis, StepPaths, compat, engine};
+use rca_report::candidates::{self, Found};
+use rca_report::document::Members;
+use rca_report::{cycles, document, page, ranks, recording, rows, text, tracks};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
 use serde_json::{Value, json};
 use serving_logs::Serving;
@@ -17,10 +19,8 @@ use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
 
 use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
-use crate::document::Members;
 use crate::files::{Job, jobs};
-use crate::info::{self, Found};
-use crate::{document, machine, markdown, page, perf, probes, ranks, text, tracks};
+use crate::{names, perf, probes};
 
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     let mut options = rca_cycles::Options::default();
@@ -57,24 +57,6 @@ pub(crate) fn compat_options(cut: &CutArgs) -> compat::Options {
     options.cpu_cores = cores.and_then(|n| usize::try_from(n).ok());
     options
 }
-
-/// The columns of the table of cycles.
-const COLUMNS: [&str; 14] = [
-    "job",
-    "cycle",
-    "start_ns",
-    "end_ns",
-    "phase",
-    "partial",
-    "bound",
-    "prefill_requests",
-    "prefill_tokens",
-    "decode_requests",
-    "prefill_kv_tokens",
-    "decode_kv_tokens",
-    "step_begin_ns",
-    "step_end_ns",
-];
 
 /// Empty list of cycles.
 const NONE: [Value; 0] = [];
@@ -255,7 +237,8 @@ fn tell(results: &mut [Done], serving: Option<&Serving>) -> serde_json::Result<(
     };
     for done in results {
         done.json.insert("serving", &document::serving(serving))?;
-        done.text.extend(text::serving(serving).into_bytes());
+        done.text
+            .extend(text::serving(names(), serving).into_bytes());
     }
     Ok(())
 }
@@ -271,7 +254,7 @@ fn report(
     if let (ResultFormat::Parquet, Some(path)) = (format, &args.output.output) {
         let all = merged(results)?;
         let mut file = AtomicFile::create(path)?;
-        perf::functions(
+        rows::functions(
             &all,
             args.cut.compat,
             &mut ParquetWriter::new(&mut file, document::VERSION),
@@ -286,7 +269,7 @@ fn report(
     }
     match format {
         ResultFormat::Text if args.info => {
-            out.write_all(info::table(&functions, files).as_bytes())?;
+            out.write_all(candidates::table(&functions, files).as_bytes())?;
             for done in results {
                 out.write_all(&done.text)?;
             }
@@ -316,7 +299,7 @@ fn report(
             }
             document.finish()?;
         }
-        ResultFormat::Csv => cycles(results, &mut out)?,
+        ResultFormat::Csv => write_cycles(results, &mut out)?,
         ResultFormat::Parquet => {}
     }
     out.finish()?;
@@ -346,7 +329,7 @@ fn write_page(args: &AnalyseArgs, results: &mut [Done]) -> anyhow::Result<()> {
 fn finish(args: &AnalyseArgs, results: &[Done], unreadable: bool) -> anyhow::Result<Outcome> {
     if let Some(path) = &args.perfetto {
         let jobs: Vec<&tracks::Job> = results.iter().filter_map(|d| d.tracks.as_ref()).collect();
-        tracks::write(path, &jobs)?;
+        perf::tracks(path, &jobs)?;
     }
     let mut unanswered = false;
     for why in results.iter().filter_map(|done| done.failed.as_ref()) {
@@ -411,16 +394,16 @@ fn ours(
         Ok(analysis) => analysis,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
-    machine::note_rank(&read.name, trace, args.verbosity);
+    probes::note_rank(&read.name, trace, args.verbosity);
     let mut paths = StepPaths::new(trace, &analysis);
-    text::job(&mut done.text, name, &analysis, &paths)?;
+    text::job(&mut done.text, (name, names()), &analysis, &paths)?;
     if several {
         done.member = ranks::Member::new(&read.name, trace, &analysis, paths.take_part());
     }
     // A cycle takes two kilobytes and more, and there may be a hundred thousand cycles.
     match args.format.format() {
         ResultFormat::Json => document::job(trace, (&analysis, &paths), &mut done.json)?,
-        ResultFormat::Csv => done.cycles = rows(name, &analysis, &paths),
+        ResultFormat::Csv => done.cycles = cycles::rows(name, &analysis, &paths),
         ResultFormat::Text | ResultFormat::Parquet => {}
     }
     if args.html.is_some() {
@@ -443,52 +426,20 @@ fn ours(
                 false => Folding::Wrappers,
             };
             let reports = (&done.rows[..], folding);
-            markdown::write(folder, name, path, trace, &analysis, reports)?;
+            write_anatomy(folder, name, path, trace, &analysis, reports)?;
         }
         if args.debug_export_cycles {
             rca_cycles::add_events(trace, &analysis, &mut done.rows);
         }
         perf::write(folder, name, trace, &done.rows, wanted(args))?;
         if args.export_perf_data {
-            machine::write(folder, name, &machine::recording(trace, &analysis))?;
+            perf::recording(folder, name, &recording::recording(trace, &analysis))?;
         }
     }
     if !wants_rows {
         done.rows.clear();
     }
     Ok(Ok(()))
-}
-
-fn rows(name: &str, analysis: &Analysis, paths: &StepPaths) -> Vec<Vec<String>> {
-    let each = analysis.cycles.iter().enumerate();
-    each.map(|(i, c)| {
-        let of = |f: &dyn Fn(&rca_cycles::Workload) -> Option<u64>| {
-            let known = c.workload.as_ref().and_then(f);
-            known.map_or_else(String::new, |n| n.to_string())
-        };
-        let step = paths.of_cycle(i);
-        let at =
-            |f: &dyn Fn(&StepRow) -> i64| step.map_or_else(String::new, |row| f(row).to_string());
-        let bound = step.and_then(|row| row.groups.largest());
-        vec![
-            name.to_owned(),
-            // Numbered from 1, as in tables, batch and period.
-            (i + 1).to_string(),
-            c.start_ns.to_string(),
-            c.end_ns.to_string(),
-            c.phase.name().to_owned(),
-            c.partial.is_some().to_string(),
-            bound.map_or("", Group::name).to_owned(),
-            of(&|w| Some(w.prefill_requests.into())),
-            of(&|w| Some(w.prefill_tokens.into())),
-            of(&|w| Some(w.decode_requests.into())),
-            of(&|w| w.prefill_kv_tokens),
-            of(&|w| w.decode_kv_tokens),
-            at(&|row| row.begin_ns),
-            at(&|row| row.end_ns),
-        ]
-    })
-    .collect()
 }
 
 fn reference(
@@ -540,7 +491,7 @@ fn reference(
                 c.3.to_owned(),
                 "false".to_owned(),
             ];
-            row.resize(COLUMNS.len(), String::new());
+            row.resize(cycles::COLUMNS.len(), String::new());
             row
         })
         .collect();
@@ -559,13 +510,34 @@ fn reference(
     Ok(Ok(()))
 }
 
+/// Writes `<job>_report.md` and `<job>_calls.dot`, for the cycles that the reports chose.
+fn write_anatomy(
+    folder: &Path,
+    job: &str,
+    source: &Path,
+    trace: &Trace,
+    analysis: &Analysis,
+    (reports, folding): (&[compat::Report], Folding),
+) -> anyhow::Result<()> {
+    let chosen = reports.iter().flat_map(|r| r.representatives.iter());
+    let mut chosen: Vec<usize> = chosen.filter_map(|n| n.checked_sub(1)).collect();
+    chosen.sort_unstable();
+    let found = anatomy(trace, analysis, &chosen, folding);
+    std::fs::create_dir_all(folder)?;
+    let size = std::fs::metadata(source).map(|m| m.len()).ok();
+    let report = rca_report::anatomy::markdown(job, size, analysis, &found);
+    perf::text(&folder.join(format!("{job}_report.md")), &report)?;
+    let calls = rca_report::anatomy::dot(&found.graph);
+    perf::text(&folder.join(format!("{job}_calls.dot")), &calls)
+}
+
 /// Lists the candidates for steps.
 fn info(trace: &Trace, done: &mut Done) -> serde_json::Result<Answer> {
     done.functions = compat::functions(trace);
     if done.functions.is_empty() {
         return Ok(Err("no Python function lasts longer than 10 us".to_owned()));
     }
-    let (own, _) = info::together(std::iter::once(done.functions.as_slice()));
+    let (own, _) = candidates::together(std::iter::once(done.functions.as_slice()));
     let rows: Vec<Value> = own.iter().map(Found::json).collect();
     done.json.insert("functions", &rows)?;
     Ok(Ok(()))
@@ -574,12 +546,12 @@ fn info(trace: &Trace, done: &mut Done) -> serde_json::Result<Answer> {
 /// Combines the candidates of all files.
 fn all_info(results: &[Done]) -> (Vec<Found>, usize) {
     let with_some = results.iter().filter(|d| !d.functions.is_empty());
-    info::together(with_some.map(|d| d.functions.as_slice()))
+    candidates::together(with_some.map(|d| d.functions.as_slice()))
 }
 
-fn cycles(results: &[Done], out: &mut Output) -> anyhow::Result<()> {
+fn write_cycles(results: &[Done], out: &mut Output) -> anyhow::Result<()> {
     let mut sink = CsvWriter::new(out, CsvOptions::default());
-    sink.begin(&COLUMNS.map(report::Column::text))?;
+    sink.begin(&cycles::COLUMNS.map(report::Column::text))?;
     for row in results.iter().flat_map(|d| &d.cycles) {
         let cells: Vec<report::Cell<'_>> = row.iter().map(|c| c.as_str().into()).collect();
         sink.row(&cells)?;

@@ -265,9 +265,9 @@ pub(crate) struct PaceArgs {
 }
 
 impl PaceArgs {
-    pub(crate) fn pace(&self) -> crate::live::Pace {
+    pub(crate) fn pace(&self) -> serving_watch::Pace {
         use std::time::Duration;
-        crate::live::Pace {
+        serving_watch::Pace {
             interval: Duration::from_secs_f64(self.interval),
             during: self.during.map(Duration::from_secs_f64),
         }

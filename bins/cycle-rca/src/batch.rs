@@ -1,22 +1,18 @@
 //! `cycle-rca batch`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use cli::{Format, Outcome, Output};
-use perf_compare::document::Statement;
 use rca_cycles::{Analysis, compare, compat};
+use rca_report::{cases, culprits, document, recording, tracks};
 use report::JsonDocument;
-use report::text::wrapped;
 use serde_json::{Value, json};
-use trace_model::Waiting;
-use trace_model::kernel::display_names;
 
 use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
 use crate::files::Job;
-use crate::{document, files, machine, perf, probes, text, tracks};
+use crate::{files, names, perf, probes};
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -66,7 +62,7 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
     document.finish()?;
     summary.finish()?;
     if let Some(path) = &args.perfetto {
-        tracks::write(path, &tracks.iter().collect::<Vec<_>>())?;
+        perf::tracks(path, &tracks.iter().collect::<Vec<_>>())?;
     }
     show(args, &results)?;
     let apart = results
@@ -82,7 +78,6 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
 }
 
 fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
-    use std::io::Write as _;
     let mut out = Output::stdout();
     match args.format.format() {
         Format::Json => {
@@ -90,90 +85,8 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
             document.member("cases", &results)?;
             document.finish()?;
         }
-        Format::Csv => {
-            writeln!(out, "case,place,name,kind,device,rank,effect_ns")?;
-            for case in results {
-                for (i, c) in case["culprits"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .enumerate()
-                {
-                    let quoted = |v: &Value| {
-                        format!("\"{}\"", v.as_str().unwrap_or("").replace('"', "\"\""))
-                    };
-                    let number = |v: &Value| v.as_i64().map_or_else(String::new, |n| n.to_string());
-                    writeln!(
-                        out,
-                        "{},{},{},{},{},{},{}",
-                        quoted(&case["case"]),
-                        i + 1,
-                        quoted(&c["name"]),
-                        c["kind"].as_str().unwrap_or(""),
-                        number(&c["device"]),
-                        number(&c["rank"]),
-                        number(&c["effect_ns"]),
-                    )?;
-                }
-            }
-        }
-        Format::Text => {
-            for case in results {
-                let name = case["case"].as_str().unwrap_or("");
-                let summary = case["error"]
-                    .as_str()
-                    .map(str::to_owned)
-                    .or_else(|| {
-                        Some(format!(
-                            "not comparable: {}",
-                            case["not_comparable"].as_str()?
-                        ))
-                    })
-                    .or_else(|| Some(format!("{}.", case["headline"].as_str()?)))
-                    .unwrap_or_default();
-                for (i, line) in wrapped(&format!("{name}: {summary}"), 76)
-                    .iter()
-                    .enumerate()
-                {
-                    let indent = if i > 0 { "    " } else { "" };
-                    writeln!(out, "{indent}{line}")?;
-                }
-                let of_case = || case["culprits"].as_array().into_iter().flatten();
-                let is_kernel = |c: &&Value| c["kind"].as_str() == Some("kernel");
-                let kernels = of_case().filter(is_kernel);
-                let short = display_names(kernels.filter_map(|c| c["name"].as_str()));
-                for c in of_case().take(5) {
-                    #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
-                    let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;
-                    let (kind, name) = (c["kind"].as_str(), c["name"].as_str());
-                    let (kind, name) = (kind.unwrap_or(""), name.unwrap_or(""));
-                    // The name of a rank already contains its kind: `rank N`.
-                    let kind = if name.starts_with(kind) { "" } else { kind };
-                    let what = format!(
-                        "{kind} {}",
-                        text::name(short.get(name).map_or(name, String::as_str), 40)
-                    );
-                    let phase = c["phase"].as_str().unwrap_or("");
-                    let per = match phase {
-                        "" | "unknown" => "cycle".to_owned(),
-                        phase => format!("{phase} cycle"),
-                    };
-                    writeln!(
-                        out,
-                        "  {:>10} per {per}  {}",
-                        report::human::duration(effect),
-                        what.trim_start(),
-                    )?;
-                    let slow = c["slow_cycles"].as_array().map_or(0, Vec::len);
-                    if slow > 0 {
-                        writeln!(out, "              (slow in {slow} cycles only)")?;
-                    }
-                    if c["explained_by_verdict"].as_bool() == Some(false) {
-                        writeln!(out, "              (evidence beyond the cause above)")?;
-                    }
-                }
-            }
-        }
+        Format::Csv => cases::csv(&mut out, results)?,
+        Format::Text => cases::text(&mut out, names(), results)?,
     }
     out.finish()
 }
@@ -248,7 +161,7 @@ fn analyse(
         read.keep_negative = args.cut.compat;
     })?;
     let trace = read.trace;
-    machine::note_rank(&read.name, &trace, args.verbosity);
+    probes::note_rank(&read.name, &trace, args.verbosity);
     let mut options = options.clone();
     options.topology = probes::topology(&of.job.path.display().to_string(), args.verbosity);
     let which = || format!("{} side, {name}", of.side);
@@ -268,7 +181,7 @@ fn analyse(
     // The recording may have been cut at another function before, into other phases.
     perf::clear_job(&of.tables, name)?;
     perf::write(&of.tables, name, &trace, &reports, wanted)?;
-    machine::write(&of.tables, name, &machine::recording(&trace, &analysis))?;
+    perf::recording(&of.tables, name, &recording::recording(&trace, &analysis))?;
     Ok(analysis)
 }
 
@@ -306,7 +219,7 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     let culprits = match &not_comparable {
         // Sides that may not be compared have no cause and no culprits.
         Some(_) => Vec::new(),
-        None => blamed(&abnormal, &comparison, &report),
+        None => culprits::culprits(&abnormal, &comparison, &report),
     };
     let headline = match &not_comparable {
         Some(why) => format!("Not comparable: {why}"),
@@ -327,63 +240,6 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         "phases": document::phases(&comparison),
         "culprits": culprits,
     }))
-}
-
-/// Returns the culprits that the verdict allows: the verdict decides, as in `perf-compare`, and the
-/// comparison of cycles ranks. Without a cause there are no culprits, and with too few cycles no
-/// time is one.
-fn blamed(
-    abnormal: &[(&str, &Analysis)],
-    comparison: &compare::Comparison,
-    report: &perf_compare::Report,
-) -> Vec<Value> {
-    let cause = report.verdict.cause.as_str();
-    if cause == "none" || report.identical {
-        return Vec::new();
-    }
-    let mut culprits = document::culprits(abnormal, comparison, cause);
-    let mut times = report.cycle_time.iter();
-    if times.all(|time| time.verdict == Statement::Insufficient) {
-        culprits.retain(|culprit| culprit["kind"] == "counter");
-    }
-    if cause == "drift" {
-        // The comparison of cycles does not detect drift; that of tables does.
-        let declared = |culprit: &Value| {
-            let mut findings = report.findings.iter();
-            findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
-        };
-        culprits.retain(declared);
-    }
-    let waits = |culprit: &Value| {
-        let name = culprit["name"].as_str().unwrap_or("");
-        Waiting::of_own_time(name).is_some()
-    };
-    if cause == "waiting_for_input" {
-        culprits.sort_by_key(|culprit| !waits(culprit));
-    } else if !culprits.iter().all(waits) {
-        // A waiting function is not a culprit while there is another one.
-        culprits.retain(|culprit| !waits(culprit));
-    }
-    if cause == "pauses" && culprits.is_empty() {
-        culprits = document::paused(report);
-    }
-    if report.is_whole_host() {
-        culprits.insert(0, document::whole_host(report));
-    }
-    let parts = report.findings.iter().filter(|f| f.part_of.is_some());
-    let parts: BTreeSet<&str> = parts.map(|f| f.name.as_str()).collect();
-    culprits.retain(|culprit| {
-        !culprit["name"]
-            .as_str()
-            .is_some_and(|name| parts.contains(name))
-    });
-    if !report.is_whole_host() {
-        culprits.splice(..0, document::layers(report));
-    }
-    if let Some(class) = document::kernel_class(report) {
-        culprits.insert(0, class);
-    }
-    culprits
 }
 
 /// Compares the tables of both sides like `perf-compare` by itself.

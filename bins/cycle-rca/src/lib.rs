@@ -1,26 +1,14 @@
 //! From a serving trace to cycles, per-cycle performance and the cause.
 
-mod agreement;
 mod analyse;
 mod args;
 mod batch;
-mod bound;
-mod document;
 mod files;
-mod http;
-mod info;
-mod live;
-mod machine;
-mod markdown;
-mod page;
 mod perf;
 mod period;
 mod probes;
-mod ranks;
 mod sentinel;
-mod text;
 mod topology;
-mod tracks;
 
 use cli::Outcome;
 use std::ffi::OsString;
@@ -46,5 +34,13 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Period(args) => period::run(&args),
         Command::Sentinel(command) => sentinel::run(&command),
         Command::Topology(args) => topology::run(&args),
+    }
+}
+
+/// How long names may be in text, which is cut on a terminal only.
+fn names() -> rca_report::text::Names {
+    match cli::terminal::table_width() {
+        Some(_) => rca_report::text::Names::Cut,
+        None => rca_report::text::Names::Whole,
     }
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use cli::{Format, Outcome, Output};
 use rca_cycles::compat::{Period, PeriodMethod, Periods, Sight, periods};
-use report::{
-    Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, Unit, human,
-};
+use rca_report::period::Rhythm;
+use rca_report::rows::stand_in;
+use report::{CsvOptions, CsvWriter};
 use serde_json::{Value, json};
 use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
@@ -16,7 +16,7 @@ use trace_model::Trace;
 use crate::analyse::{compat_options, options};
 use crate::args::{Method, PeriodArgs, format_of};
 use crate::files::must_exist;
-use crate::{document, perf, probes, text};
+use crate::{names, probes};
 
 pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
     must_exist(&args.file)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
         writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
         out.finish()?;
     } else {
-        rhythm(method, &found).write(args)?;
+        write(args, &Rhythm::of_periods(method, &found))?;
     }
     Ok(Outcome::Fine)
 }
@@ -87,22 +87,8 @@ fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
             return Ok(Outcome::CannotAnswer);
         }
     };
-    let each = analysis.cycles.iter().enumerate();
-    let found = Rhythm {
-        method: analysis.method.name(),
-        anchor: analysis.anchor.clone(),
-        period_ns: analysis.period_ns(),
-        periods: each
-            .map(|(i, c)| Stretch {
-                count: i + 1,
-                start_ns: c.start_ns,
-                end_ns: c.end_ns,
-                phase: c.phase.name(),
-                partial: c.partial.is_some(),
-            })
-            .collect(),
-    };
-    found.write(args)?;
+    let found = Rhythm::of_cycles(&analysis);
+    write(args, &found)?;
     Ok(if found.period_ns.is_some() {
         Outcome::Fine
     } else {
@@ -110,111 +96,14 @@ fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Converts the result of the period finder to the format of the default analysis.
-fn rhythm(method: PeriodMethod, found: &Periods) -> Rhythm {
-    let ns = probes::nanos;
-    let each = found.list.iter();
-    let periods = each
-        .map(|p| Stretch {
-            count: p.count,
-            start_ns: ns(p.start_us),
-            end_ns: ns(p.end_us),
-            phase: match p.kind {
-                1 => "prefill",
-                2 => "decode",
-                _ => "unknown",
-            },
-            partial: false,
-        })
-        .collect();
-    let mut lengths: Vec<i64> = found
-        .list
-        .windows(2)
-        .map(|w| ns(w[1].start_us - w[0].start_us))
-        .collect();
-    lengths.sort_unstable();
-    Rhythm {
-        method: method.name(),
-        anchor: found.anchor.clone().unwrap_or_default(),
-        period_ns: lengths.get(lengths.len() / 2).copied(),
-        periods,
+fn write(args: &PeriodArgs, found: &Rhythm) -> anyhow::Result<()> {
+    let mut out = args.output.open()?;
+    match format_of(&args.format, &args.output) {
+        Format::Json => found.json(&mut out)?,
+        Format::Csv => found.rows(&mut CsvWriter::new(&mut out, CsvOptions::default()), 0)?,
+        Format::Text => found.text(&mut out, names())?,
     }
-}
-
-/// The periods of a trace.
-struct Rhythm {
-    method: &'static str,
-    anchor: String,
-    period_ns: Option<i64>,
-    periods: Vec<Stretch>,
-}
-
-/// The interval from one period to the next.
-#[derive(serde::Serialize)]
-struct Stretch {
-    count: usize,
-    start_ns: i64,
-    end_ns: i64,
-    phase: &'static str,
-    partial: bool,
-}
-
-impl Rhythm {
-    fn write(&self, args: &PeriodArgs) -> anyhow::Result<()> {
-        let mut out = args.output.open()?;
-        match format_of(&args.format, &args.output) {
-            Format::Json => {
-                let mut document = JsonDocument::new(&mut out, document::VERSION)?;
-                document.member("method", self.method)?;
-                document.member("anchor", &self.anchor)?;
-                document.member("period_ns", &self.period_ns)?;
-                document.member("periods", &self.periods)?;
-                document.finish()?;
-            }
-            Format::Csv => self.rows(&mut CsvWriter::new(&mut out, CsvOptions::default()), 0)?,
-            Format::Text => {
-                let anchor = match self.anchor.as_str() {
-                    "" => "nothing".to_owned(),
-                    anchor => text::name(anchor, 50),
-                };
-                writeln!(out, "cut at {anchor} ({})", self.method)?;
-                #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
-                match self.period_ns {
-                    Some(ns) => writeln!(out, "median period {}\n", human::duration(ns as f64))?,
-                    None => writeln!(out, "no period\n")?,
-                }
-                let first = self.periods.first().map_or(0, |p| p.start_ns);
-                self.rows(
-                    &mut report::TextWriter::new(&mut out, TextOptions::default()),
-                    first,
-                )?;
-            }
-        }
-        out.finish()
-    }
-
-    /// Writes a row for each, with starts counted from `origin`.
-    fn rows(&self, sink: &mut dyn RowSink, origin: i64) -> anyhow::Result<()> {
-        sink.begin(&[
-            Column::uint("count"),
-            Column::int("start_ns").unit(Unit::Nanos).title("start"),
-            Column::int("end_ns").unit(Unit::Nanos).title("end"),
-            Column::int("length_ns").unit(Unit::Nanos).title("length"),
-            Column::text("phase"),
-            Column::bool("partial"),
-        ])?;
-        for p in &self.periods {
-            sink.row(&[
-                Cell::from(p.count),
-                Cell::from(p.start_ns - origin),
-                Cell::from(p.end_ns - origin),
-                Cell::from(p.end_ns - p.start_ns),
-                Cell::from(p.phase),
-                Cell::from(p.partial),
-            ])?;
-        }
-        Ok(sink.finish()?)
-    }
+    out.finish()
 }
 
 /// Writes the unchanged trace, with the periods of each method and the virtual events added.
@@ -255,7 +144,7 @@ fn annotate(args: &PeriodArgs, path: &Path, read: &NamedTrace) -> anyhow::Result
             }));
         }
         let stand_ins = found.virtuals.iter();
-        list.extend(stand_ins.map(|v| perf::stand_in(&read.trace, v)));
+        list.extend(stand_ins.map(|v| stand_in(&read.trace, v)));
     }
     let mut out = Output::file(path)?;
     serde_json::to_writer(&mut out, &document)?;

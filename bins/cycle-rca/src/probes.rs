@@ -8,6 +8,7 @@ use byte_source::{OpenOptions, Source};
 use cli::VerbosityArgs;
 use rca_cycles::Topology;
 use trace_input::NamedTrace;
+use trace_model::{Trace, ranks};
 
 /// A recording as two tables.
 pub(crate) struct Pair {
@@ -44,12 +45,6 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
 /// Reads the log of an engine.
 pub(crate) fn serving(path: &Path) -> anyhow::Result<serving_logs::Serving> {
     Ok(serving_logs::serving(&text(path)?))
-}
-
-/// Converts microseconds to whole nanoseconds.
-#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
-pub(crate) fn nanos(us: f64) -> i64 {
-    (us * 1000.0).round() as i64
 }
 
 /// Returns every `micro_event.csv` with its `macro_counter.csv`, named after their folder.
@@ -96,6 +91,18 @@ fn search(path: &Path, verbosity: VerbosityArgs, found: &mut Vec<Pair>) -> anyho
         counters,
     });
     Ok(())
+}
+
+/// Notes that the name of a file contains another rank than the file states.
+pub(crate) fn note_rank(path: &str, trace: &Trace, verbosity: VerbosityArgs) {
+    let file = ranks::Recording {
+        name: path,
+        stated: trace.meta().rank(),
+        ..ranks::Recording::default()
+    };
+    if let Some(doubt) = ranks::misnamed(&file) {
+        verbosity.note(format!("warning: {doubt}"));
+    }
 }
 
 /// Returns the topology next to a trace, if there is a readable one.

@@ -6,19 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use cli::{Format, InputArgs, Outcome, VerbosityArgs};
 use rca_cycles::Phase;
-use rca_cycles::sentinel::{
-    Event, LEAST_STEPS, NOMINAL_STEP_LIMIT, PhaseModel, Seen, Status, Step, Watch, fit_for,
-    nominal_limits, steps,
-};
-use report::{
-    Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, TextWriter, Unit,
-    human,
-};
-use serde_json::{Value, json};
+use rca_cycles::sentinel::{LEAST_STEPS, Status, Step, Watch, fit_for, steps};
+use rca_report::document;
+use rca_report::watch::{Watched, alarm, model, models, rows, said, told, unknown_load, watched};
+use report::{CsvOptions, CsvWriter, JsonDocument, TextOptions, TextWriter, human};
+use serde_json::Value;
+use serving_watch::{Pace, Source, is_address, post};
 
 use crate::args::{FitArgs, SentinelCommand, WatchArgs, format_of};
-use crate::live::{Pace, Source};
-use crate::{document, http, live, probes};
+use crate::probes;
 
 pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
     match command {
@@ -34,8 +30,8 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
                 );
             }
             let watch = Watch::new(models);
-            let is_address = |file: &PathBuf| http::is_address(&file.to_string_lossy());
-            if args.follow || args.files.iter().any(is_address) {
+            let live = |file: &PathBuf| is_address(&file.to_string_lossy());
+            if args.follow || args.files.iter().any(live) {
                 return watch_live(args, watch);
             }
             watch_all(args, watch)
@@ -46,7 +42,7 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
 fn fit(args: &FitArgs) -> anyhow::Result<Outcome> {
     let mut steps = Vec::new();
     for file in &args.files {
-        if http::is_address(&file.to_string_lossy()) {
+        if is_address(&file.to_string_lossy()) {
             let mut sources = [Source::of(file)?];
             let during = std::time::Duration::from_secs_f64(args.pace.during.unwrap_or(600.0));
             let pace = Pace {
@@ -58,13 +54,14 @@ fn fit(args: &FitArgs) -> anyhow::Result<Outcome> {
                 file.display(),
                 during.as_secs()
             ));
-            let missed = |error: &anyhow::Error| args.verbosity.note(format!("warning: {error:#}"));
-            live::follow(
+            let missed =
+                |error: &serving_watch::Error| args.verbosity.note(format!("warning: {error}"));
+            serving_watch::follow(
                 &mut sources,
                 pace,
                 |new| {
-                    steps.extend(new);
-                    Ok(())
+                    steps.extend(new.iter().map(step_of));
+                    Ok::<(), anyhow::Error>(())
                 },
                 missed,
             )?;
@@ -183,17 +180,17 @@ fn watch_live(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
         .files
         .iter()
         .map(|file| Source::of(file))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
     let is_csv = format_of(&args.format, &args.output) == Format::Csv;
     let mut out = args.output.open()?;
     let mut status = Status::default();
     let mut named = false;
-    let note = |error: &anyhow::Error| args.verbosity.note(format!("warning: {error:#}"));
-    live::follow(
+    let note = |error: &serving_watch::Error| args.verbosity.note(format!("warning: {error}"));
+    serving_watch::follow(
         &mut sources,
         args.pace.pace(),
         |steps| {
-            for step in &steps {
+            for step in &steps.iter().map(step_of).collect::<Vec<Step>>() {
                 let one = (step, watch.see(step));
                 let event = status.add(step, one.1.as_ref());
                 if is_csv {
@@ -208,7 +205,7 @@ fn watch_live(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
                     out.flush()?;
                 }
                 if let Some(address) = &args.webhook
-                    && let Err(error) = http::post(address, &told(event, step, &seen))
+                    && let Err(error) = post(address, &told(event, step, &seen))
                 {
                     // A receiver that is away does not end the watch.
                     note(&error);
@@ -236,31 +233,6 @@ fn row(one: &Watched<'_>, named: bool, out: &mut cli::Output) -> anyhow::Result<
     Ok(out.flush()?)
 }
 
-/// The line of an alarm that begins or ends.
-fn said(event: Event, step: &Step, seen: &Seen) -> String {
-    let times = format!(
-        "{} step of {:.0} requests took {}, {} expected",
-        step.phase.name(),
-        step.batch,
-        human::duration(step.duration_ns),
-        human::duration(seen.expected_ns)
-    );
-    match event {
-        Event::Begins => format!("alarm: {times} ({:+.1} standard deviations)", seen.z),
-        Event::Ends => format!("alarm ended: {times}"),
-    }
-}
-
-/// The same for programs.
-fn told(event: Event, step: &Step, seen: &Seen) -> String {
-    json!({
-        "event": match event { Event::Begins => "alarm", Event::Ends => "recovered" },
-        "text": said(event, step, seen),
-        "step": watched(&(step, Some(*seen))),
-    })
-    .to_string()
-}
-
 /// Without any step the question cannot be answered.
 fn watched_outcome(steps: usize, alarms: usize) -> Outcome {
     match (steps, alarms) {
@@ -268,31 +240,6 @@ fn watched_outcome(steps: usize, alarms: usize) -> Outcome {
         (_, 0) => Outcome::Fine,
         _ => Outcome::ConditionFailed,
     }
-}
-
-/// A step, with the result of the watch if its phase has a model.
-type Watched<'s> = (&'s Step, Option<Seen>);
-
-fn alarm((_, seen): &Watched<'_>) -> bool {
-    seen.is_some_and(|s| s.alarm)
-}
-
-/// Returns how many steps have a workload outside of the model's data, and how long these took.
-fn unknown_load(seen: &[Watched<'_>]) -> Option<String> {
-    let outside = seen.iter().filter_map(|(step, seen)| {
-        let seen = seen.filter(|s| s.out_of_support)?;
-        Some(step.duration_ns / seen.expected_ns)
-    });
-    let mut ratios: Vec<f64> = outside.collect();
-    ratios.sort_by(f64::total_cmp);
-    let middle = ratios.get(ratios.len() / 2)?;
-    let steps = |n: usize| human::count(i64::try_from(n).unwrap_or(i64::MAX));
-    Some(format!(
-        "{} of {} steps have a workload that the model was not fitted to: no alarms given; their\nmedian is {} of what the model extrapolates; fit it to such steps to watch them",
-        steps(ratios.len()),
-        steps(seen.len()),
-        human::percent(middle * 100.0)
-    ))
 }
 
 /// Watches a table on standard input line by line: each row is written as soon as its step is read.
@@ -319,56 +266,6 @@ fn follow(watch: &mut Watch, mut out: cli::Output) -> anyhow::Result<Outcome> {
     }
     out.finish()?;
     Ok(watched_outcome(usize::from(named), alarms))
-}
-
-fn watched((s, seen): &Watched<'_>) -> Value {
-    json!({
-        "start_ns": s.start_ns,
-        "phase": s.phase.name(),
-        "duration_ns": s.duration_ns,
-        "expected_ns": seen.map(|s| s.expected_ns),
-        "band_ns": seen.map(|s| [s.band_ns.0, s.band_ns.1]),
-        "z": seen.map(|s| s.z),
-        "ewma": seen.map(|s| s.ewma),
-        "cusum": seen.map(|s| s.cusum),
-        "out_of_support": seen.map(|s| s.out_of_support),
-        "alarm": seen.is_some_and(|s| s.alarm),
-    })
-}
-
-/// Writes a row for each step.
-fn rows(list: &[Watched<'_>], sink: &mut dyn RowSink) -> anyhow::Result<()> {
-    let time = |name, title| Column::real(name).unit(Unit::Nanos).title(title);
-    sink.begin(&[
-        Column::int("start_ns"),
-        Column::text("phase"),
-        time("duration_ns", "took"),
-        time("expected_ns", "expected"),
-        time("band_low_ns", "from"),
-        time("band_high_ns", "to"),
-        Column::real("z"),
-        Column::real("ewma"),
-        Column::real("cusum"),
-        Column::bool("out_of_support").title("unknown load"),
-        Column::bool("alarm"),
-    ])?;
-    for (s, seen) in list {
-        let real = |of: fn(&Seen) -> f64| Cell::from(seen.as_ref().map(of));
-        sink.row(&[
-            Cell::from(s.start_ns),
-            Cell::from(s.phase.name()),
-            Cell::from(s.duration_ns),
-            real(|s| s.expected_ns),
-            real(|s| s.band_ns.0),
-            real(|s| s.band_ns.1),
-            real(|s| s.z),
-            real(|s| s.ewma),
-            real(|s| s.cusum),
-            Cell::from(seen.map(|s| s.out_of_support)),
-            Cell::from(seen.is_some_and(|s| s.alarm)),
-        ])?;
-    }
-    Ok(sink.finish()?)
 }
 
 fn read(
@@ -406,7 +303,7 @@ fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::
 
 pub(crate) fn step_of(r: &serving_logs::StepRow) -> Step {
     Step {
-        start_ns: probes::nanos(r.start_us),
+        start_ns: rca_report::nanos(r.start_us),
         duration_ns: r.duration_us * 1000.0,
         phase: if r.prefill {
             Phase::Prefill
@@ -457,66 +354,6 @@ fn begins_with_names(head: &[u8]) -> bool {
         && !is_format
         && text.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '"' | ',' | ';'))
         && (!is_whole || text.contains([',', ';']))
-}
-
-fn model(m: &PhaseModel) -> Value {
-    json!({
-        "phase": m.phase.name(),
-        "coefficients_ns": m.coefficients,
-        "support": m.support.map(|s| [s.0, s.1]),
-        "residual_centre": m.centre,
-        "residual_spread": m.spread,
-        "residual_band": [m.band.0, m.band.1],
-        "held_out_error": m.error,
-        "usable": m.is_usable(),
-        "ewma_limit": m.limits.0,
-        "cusum_limit": m.limits.1,
-        "step_limit": m.step_limit,
-        "steps": m.steps,
-        "false_alarm_steps": m.false_alarm_steps,
-        "false_alarm_hours": m.false_alarm_hours,
-        "held_out_alarms": m.held_out_alarms,
-    })
-}
-
-/// Parses the models of a file that [`model`] wrote.
-fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
-    let document: Value = serde_json::from_str(text)?;
-    let list = document["models"].as_array().context("no models in it")?;
-    // Files of earlier versions do not state their limits, which were these.
-    let nominal = nominal_limits(1e5);
-    list.iter()
-        .map(|m| {
-            let real = |v: &Value| v.as_f64().context("a number is missing");
-            let pair =
-                |v: &Value| -> anyhow::Result<(f64, f64)> { Ok((real(&v[0])?, real(&v[1])?)) };
-            let c = &m["coefficients_ns"];
-            let s = &m["support"];
-            Ok(PhaseModel {
-                phase: match m["phase"].as_str() {
-                    Some("prefill") => Phase::Prefill,
-                    Some("decode") => Phase::Decode,
-                    Some("mixed") => Phase::Mixed,
-                    other => bail!("phase {other:?} has no model"),
-                },
-                coefficients: [real(&c[0])?, real(&c[1])?, real(&c[2])?],
-                support: [pair(&s[0])?, pair(&s[1])?, pair(&s[2])?],
-                centre: real(&m["residual_centre"])?,
-                spread: real(&m["residual_spread"])?,
-                band: pair(&m["residual_band"])?,
-                error: real(&m["held_out_error"])?,
-                limits: (
-                    m["ewma_limit"].as_f64().unwrap_or(nominal.0),
-                    m["cusum_limit"].as_f64().unwrap_or(nominal.1),
-                ),
-                step_limit: m["step_limit"].as_f64().unwrap_or(NOMINAL_STEP_LIMIT),
-                steps: usize::try_from(m["steps"].as_u64().unwrap_or(0))?,
-                false_alarm_steps: m["false_alarm_steps"].as_f64().unwrap_or(1e5),
-                false_alarm_hours: m["false_alarm_hours"].as_f64().unwrap_or(0.0),
-                held_out_alarms: m["held_out_alarms"].as_f64().unwrap_or(0.0),
-            })
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn a_growing_table_is_watched_and_tells_those_who_ask() {
         "{said}"
     );
     let request = receive.join().unwrap();
-    assert!(request.starts_with("POST /alert HTTP/1.0"), "{request}");
+    assert!(request.starts_with("POST /alert HTTP/1.1"), "{request}");
     let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(body["event"], "alarm");
     assert_eq!(body["step"]["alarm"], true);

@@ -25,6 +25,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
     ("serving-logs", &["trace-model"]),
+    ("serving-watch", &["serving-logs"]),
     (
         "rocpd-db",
         &["trace-model", "byte-source", "sqlite-scan", "stats"],
@@ -91,6 +92,19 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("charts", &["report"]),
     ("pages", &["findings", "charts", "report"]),
+    (
+        "rca-report",
+        &[
+            "charts",
+            "critical-path",
+            "gpu-time",
+            "perf-compare",
+            "rca-cycles",
+            "report",
+            "serving-logs",
+            "trace-model",
+        ],
+    ),
     ("trace-tables", &["trace-model", "report"]),
     ("trace-convert", &["trace-model"]),
     (
@@ -218,6 +232,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("zip", &["byte-source", "rocpd"]),
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
+    ("ureq", &["serving-watch"]),
     ("cpp_demangle", &["trace-model"]),
     ("statrs", &["stats"]),
     ("memmap2", &["byte-source"]),

@@ -8,7 +8,7 @@ use report::{Align, Cell, Column, Table, Unit};
 
 use crate::bound;
 use crate::document::{blame, sums};
-use crate::text::{kernel_names, shown_name, time};
+use crate::text::{Names, kernel_names, shown_name, time};
 
 /// Maximum number of rows of a table.
 const ROWS: usize = 40;
@@ -16,7 +16,8 @@ const ROWS: usize = 40;
 const WIDTH: f64 = 1240.0;
 
 /// Returns the page of all recordings; the first answer is its title.
-pub(crate) fn html(jobs: Vec<Vec<Section>>, answer: String) -> String {
+#[must_use]
+pub fn html(jobs: Vec<Vec<Section>>, answer: String) -> String {
     let several = match jobs.len() {
         1 => "one recording".to_owned(),
         n => format!("{n} recordings"),
@@ -27,11 +28,12 @@ pub(crate) fn html(jobs: Vec<Vec<Section>>, answer: String) -> String {
 }
 
 /// Returns the sections of a recording.
-pub(crate) fn sections(job: &str, analysis: &Analysis, paths: &StepPaths) -> Vec<Section> {
+#[must_use]
+pub fn sections(job: &str, analysis: &Analysis, paths: &StepPaths) -> Vec<Section> {
     let found = bottlenecks(analysis, paths);
     let mut first = Section::new(job.to_owned());
     for b in &found {
-        first = first.text(&bound::sentences(analysis, b).join(" "));
+        first = first.text(&bound::sentences(Names::Whole, analysis, b).join(" "));
     }
     if let Some(table) = budgets(&found) {
         first = first.table(&table, ROWS);
@@ -58,10 +60,13 @@ pub(crate) fn sections(job: &str, analysis: &Analysis, paths: &StepPaths) -> Vec
 }
 
 /// Returns the first answer of a recording.
-pub(crate) fn answer(analysis: &Analysis, paths: &StepPaths) -> Option<String> {
+#[must_use]
+pub fn answer(analysis: &Analysis, paths: &StepPaths) -> Option<String> {
     let found = bottlenecks(analysis, paths);
     let most = found.iter().max_by_key(|b| b.steps)?;
-    bound::sentences(analysis, most).into_iter().next()
+    bound::sentences(Names::Whole, analysis, most)
+        .into_iter()
+        .next()
 }
 
 fn number(name: &'static str) -> Column {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 const LEAST_CALLS: usize = 3;
 
 /// A function over all files.
-pub(crate) struct Found {
+#[derive(Debug, Clone)]
+pub struct Found {
     name: String,
     calls: usize,
     /// Number of files that contain it.
@@ -20,7 +21,8 @@ pub(crate) struct Found {
 }
 
 /// Combines the functions of each file, most time first.
-pub(crate) fn together<'a>(files: impl Iterator<Item = &'a [Candidate]>) -> (Vec<Found>, usize) {
+#[must_use]
+pub fn together<'a>(files: impl Iterator<Item = &'a [Candidate]>) -> (Vec<Found>, usize) {
     let mut by_name: BTreeMap<&str, Found> = BTreeMap::new();
     let mut count = 0;
     for file in files {
@@ -57,7 +59,9 @@ impl Found {
         self.total_us / self.calls.max(1) as f64
     }
 
-    pub(crate) fn json(&self) -> Value {
+    /// Returns the function as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
         json!({
             "name": self.name,
             "count": self.calls,
@@ -70,7 +74,8 @@ impl Found {
 }
 
 /// Returns a line for each function. Names are not shortened, so that they can be copied.
-pub(crate) fn table(list: &[Found], files: usize) -> String {
+#[must_use]
+pub fn table(list: &[Found], files: usize) -> String {
     let mut text = format!(
         "{:>8}  {:>9}  {:>14}  {:>14}  function (* for each tenth of the files without it)\n",
         "calls", "files", "average us", "total us"

@@ -1,8 +1,7 @@
 //! Results as JSON.
 
 use critical_path::{Group, StepRow};
-use perf_compare::document::{CycleTime, Statement};
-use rca_cycles::compare::{Comparison, Culprit};
+use rca_cycles::compare::Comparison;
 use rca_cycles::{Analysis, Cycle, Function, Interference, StepPaths, health};
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -11,18 +10,21 @@ use trace_model::{SliceId, Trace};
 
 use report::SchemaVersion;
 
-use crate::agreement::explained;
-
-pub(crate) const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+/// The version of the documents.
+pub const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
 /// Members of an object, stored as JSON text: as values the thousands of cycles of a long trace
 /// would take several times as much memory.
-#[derive(Default)]
-pub(crate) struct Members(Vec<(&'static str, Box<RawValue>)>);
+#[derive(Debug, Default)]
+pub struct Members(Vec<(&'static str, Box<RawValue>)>);
 
 impl Members {
     /// Adds a member; names must differ.
-    pub(crate) fn insert<T: Serialize + ?Sized>(
+    ///
+    /// # Errors
+    ///
+    /// A value that JSON cannot hold.
+    pub fn insert<T: Serialize + ?Sized>(
         &mut self,
         name: &'static str,
         value: &T,
@@ -33,7 +35,11 @@ impl Members {
 
     /// Sets a member of each object of the list `name` to the corresponding value; has no effect
     /// without such a list.
-    pub(crate) fn set_in_each(
+    ///
+    /// # Errors
+    ///
+    /// A value that JSON cannot hold.
+    pub fn set_in_each(
         &mut self,
         name: &str,
         member: &str,
@@ -69,7 +75,8 @@ impl<F: Fn() -> I, I: Iterator<Item = Value>> Serialize for Each<F> {
 }
 
 /// Returns the data of the engine's log.
-pub(crate) fn serving(s: &serving_logs::Serving) -> Value {
+#[must_use]
+pub fn serving(s: &serving_logs::Serving) -> Value {
     json!({
         "framework": s.framework,
         "model": s.model,
@@ -221,7 +228,11 @@ pub(crate) fn blame(analysis: &Analysis) -> Vec<&Function> {
 }
 
 /// Adds the members of one job other than its name.
-pub(crate) fn job(
+///
+/// # Errors
+///
+/// A value that JSON cannot hold.
+pub fn job(
     trace: &Trace,
     (analysis, paths): (&Analysis, &StepPaths),
     members: &mut Members,
@@ -298,170 +309,9 @@ fn interfered(trace: &Trace, analysis: &Analysis, i: &Interference) -> Value {
     })
 }
 
-fn culprit(abnormal: &[(&str, &Analysis)], c: &Culprit, cause: &str) -> Value {
-    let evidence: Vec<Value> = c
-        .evidence
-        .iter()
-        .filter_map(|e| {
-            let (name, analysis) = abnormal.get(e.run)?;
-            Some(json!({
-                "side": "abnormal",
-                "trace": name,
-                "cycle": e.cycle + 1,
-                "event": {
-                    "slice_id": e.slice.index(),
-                    "name": analysis.functions.get(e.function)?.name,
-                    "ts_ns": e.at_ns.0,
-                    "dur_ns": e.at_ns.1 - e.at_ns.0,
-                },
-            }))
-        })
-        .collect();
-    let slow: Vec<Value> = c
-        .slow_cycles
-        .iter()
-        .filter_map(|&(run, cycle)| {
-            Some(json!({"trace": abnormal.get(run)?.0, "cycle": cycle + 1}))
-        })
-        .collect();
-    json!({
-        "name": c.name,
-        "kind": c.kind.name(),
-        "device": c.device,
-        "rank": c.rank,
-        "phase": c.phase.name(),
-        "effect_ns": c.effect_ns,
-        "interval_ns": [c.interval_ns.0, c.interval_ns.1],
-        "p_adjusted": c.p_adjusted,
-        "normal": c.normal,
-        "abnormal": c.abnormal,
-        "is_new": c.is_new,
-        "slow_cycles": slow,
-        "explained_by_verdict": explained(c.kind, &c.name, cause),
-        "evidence": evidence,
-    })
-}
-
-/// Returns the ranked culprits of a pair, with the recordings of the abnormal side and the
-/// verdict's cause.
-pub(crate) fn culprits(
-    abnormal: &[(&str, &Analysis)],
-    comparison: &Comparison,
-    cause: &str,
-) -> Vec<Value> {
-    let list = comparison.culprits.iter();
-    list.map(|c| culprit(abnormal, c, cause)).collect()
-}
-
-/// Returns a culprit from the comparison of tables, in the form of the others. Times are in
-/// microseconds.
-fn named_by_tables(
-    (kind, name): (&str, &str),
-    time: Option<&CycleTime>,
-    (effect, interval): (Option<f64>, Option<[f64; 2]>),
-    p: Option<f64>,
-    slow: Vec<Value>,
-) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "times of cycles")]
-    let ns = |us: f64| (us * 1000.0).round() as i64;
-    json!({
-        "name": name,
-        "kind": kind,
-        "device": null,
-        "rank": null,
-        "phase": time.map_or("", |time| time.cycle_type.as_str()),
-        "effect_ns": effect.map(ns),
-        "interval_ns": interval.map(|ends| ends.map(ns)),
-        "p_adjusted": p,
-        "normal": null,
-        "abnormal": null,
-        "is_new": false,
-        "slow_cycles": slow,
-        "explained_by_verdict": true,
-        "evidence": [],
-    })
-}
-
-/// Returns all host code as a culprit, with the increase of a cycle.
-pub(crate) fn whole_host(report: &perf_compare::Report) -> Value {
-    let changed = |time: &&CycleTime| time.verdict == Statement::Changed;
-    let time = report.cycle_time.iter().find(changed);
-    let time = time.or_else(|| report.cycle_time.first());
-    let effect = time.map(|time| &time.effect);
-    let of = (effect.map(|e| e.delta), effect.and_then(|e| e.interval));
-    let p = effect.and_then(|e| e.p);
-    named_by_tables(("function", "all host code"), time, of, p, Vec::new())
-}
-
-/// Returns the classes of kernels that are to blame together as a culprit, with what they take longer per cycle.
-pub(crate) fn kernel_class(report: &perf_compare::Report) -> Option<Value> {
-    if report.verdict.cause != "gpu_kernel" {
-        return None;
-    }
-    let mut rows = report.verdict.evidence.iter();
-    let row = rows.find(|row| row.metric == "kernel_class_us")?;
-    let (_, classes) = row.device.split_once(": ")?;
-    let name = format!("all {classes} kernels");
-    let of = (Some(row.effect), row.interval);
-    let time = report.cycle_time.first();
-    Some(named_by_tables(
-        ("kernel_class", &name),
-        time,
-        of,
-        None,
-        Vec::new(),
-    ))
-}
-
-/// Returns the layers or modules that changed together as one culprit each, with what they take longer per cycle.
-pub(crate) fn layers(report: &perf_compare::Report) -> Vec<Value> {
-    let host = report.verdict.cause == "host_code" && report.verdict.direction == "worse";
-    let of_cause = report.findings.iter().filter(|_| host);
-    let grown = of_cause.filter(|f| f.verdict == Statement::Changed && f.effect.delta > 0.0);
-    grown
-        .filter_map(|f| {
-            let name = format!("{} ({} of them)", f.name, f.members?);
-            let mut times = report.cycle_time.iter();
-            let time = times.find(|time| time.cycle_type == f.cycle_type);
-            let of = (Some(f.effect.delta), f.effect.interval);
-            let culprit = named_by_tables(("function", &name), time, of, f.q, Vec::new());
-            Some(culprit)
-        })
-        .collect()
-}
-
-/// Returns the functions with the pauses of the candidate, with their cost per cycle.
-pub(crate) fn paused(report: &perf_compare::Report) -> Vec<Value> {
-    let with_pauses = report.cycle_time.iter().find_map(|time| {
-        let pauses = time.pauses.as_ref()?;
-        (pauses.established && pauses.more_in_candidate).then_some((time, pauses))
-    });
-    let Some((time, pauses)) = with_pauses else {
-        return Vec::new();
-    };
-    #[expect(clippy::cast_precision_loss, reason = "numbers of cycles")]
-    let part = pauses.pauses[1] as f64 / pauses.of[1].max(1) as f64;
-    let slow = || {
-        let numbers = pauses.numbers.iter();
-        numbers
-            .map(|cycle| json!({"trace": null, "cycle": cycle}))
-            .collect()
-    };
-    let each = pauses.functions.iter().map(|f| {
-        let of = (Some(f.excess_us * part), None);
-        named_by_tables(
-            ("function", &f.name),
-            Some(time),
-            of,
-            Some(pauses.p),
-            slow(),
-        )
-    });
-    each.collect()
-}
-
 /// Returns the lengths of cycles by phase.
-pub(crate) fn phases(comparison: &Comparison) -> Vec<Value> {
+#[must_use]
+pub fn phases(comparison: &Comparison) -> Vec<Value> {
     comparison
         .phases
         .iter()

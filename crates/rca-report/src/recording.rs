@@ -1,17 +1,15 @@
 //! Properties that a recording states about itself, for comparisons with another.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::path::Path;
 
-use cli::{Output, VerbosityArgs};
 use perf_compare::{CAPTURE_SETTINGS, Recording};
 use rca_cycles::Analysis;
 use serde_json::Value;
-use trace_model::{Trace, ranks};
+use trace_model::Trace;
 
 /// Returns GPU models, engine, rank and settings of the profiler, as far as the recording states them.
-pub(crate) fn recording(trace: &Trace, analysis: &Analysis) -> Recording {
+#[must_use]
+pub fn recording(trace: &Trace, analysis: &Analysis) -> Recording {
     let meta = trace.meta();
     let listed = meta.entry("deviceProperties").unwrap_or_default();
     let used = analysis.functions.iter().filter(|f| f.kind.is_device());
@@ -28,18 +26,6 @@ pub(crate) fn recording(trace: &Trace, analysis: &Analysis) -> Recording {
     recording
 }
 
-/// Notes that the name of a file contains another rank than the file states.
-pub(crate) fn note_rank(path: &str, trace: &Trace, verbosity: VerbosityArgs) {
-    let file = ranks::Recording {
-        name: path,
-        stated: trace.meta().rank(),
-        ..ranks::Recording::default()
-    };
-    if let Some(doubt) = ranks::misnamed(&file) {
-        verbosity.note(format!("warning: {doubt}"));
-    }
-}
-
 /// Parses a switch as Kineto writes it.
 fn is_on(text: &str) -> Option<bool> {
     match text.trim().trim_matches('"') {
@@ -47,14 +33,6 @@ fn is_on(text: &str) -> Option<bool> {
         "0" | "false" => Some(false),
         _ => None,
     }
-}
-
-/// Writes the properties next to the tables of a job.
-pub(crate) fn write(folder: &Path, job: &str, recording: &Recording) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let mut out = Output::file(folder.join(Recording::file_name(job)))?;
-    out.write_all(recording.to_toml().as_bytes())?;
-    out.finish()
 }
 
 /// Returns the names of the GPUs that were used; of all listed GPUs if none of these is listed.

@@ -1,13 +1,10 @@
-//! Writes cycles as tracks to open next to the trace.
+//! Cycles as tracks to open next to the trace.
 
-use std::path::Path;
-
-use cli::Output;
-use perfetto_reader::write::write_trace;
 use rca_cycles::compare::Comparison;
 use rca_cycles::{Analysis, StepPaths};
 use trace_model::{
-    ArgsRef, FinishOptions, Pid, Process, SliceData, Trace, TraceBuilder, Track, TrackKind,
+    ArgsRef, BuildError, FinishOptions, Pid, Process, SliceData, Trace, TraceBuilder, Track,
+    TrackKind,
 };
 
 use crate::document::{blame, sums};
@@ -16,13 +13,16 @@ use crate::document::{blame, sums};
 type Span = (String, i64, i64);
 
 /// Spans of one job, in nanoseconds, by track.
-pub(crate) struct Job {
+#[derive(Debug, Clone)]
+pub struct Job {
     name: String,
     /// Names of tracks with their spans.
     tracks: Vec<(String, Vec<Span>)>,
 }
 
-pub(crate) fn job(name: &str, analysis: &Analysis) -> Job {
+/// Returns cycles, phases, exposed communication and the functions that are slow in a few cycles.
+#[must_use]
+pub fn job(name: &str, analysis: &Analysis) -> Job {
     let cycles = analysis.cycles.iter().enumerate();
     let spans = cycles
         .map(|(i, c)| {
@@ -74,7 +74,8 @@ fn phases(analysis: &Analysis) -> Vec<Span> {
 
 impl Job {
     /// Adds the steps of the cycles with what bounds each.
-    pub(crate) fn with_steps(mut self, analysis: &Analysis, paths: &StepPaths) -> Self {
+    #[must_use]
+    pub fn with_steps(mut self, analysis: &Analysis, paths: &StepPaths) -> Self {
         let steps = (0..analysis.cycles.len()).filter_map(|at| paths.of_cycle(at));
         let spans = steps.map(|step| (step.verdict.to_owned(), step.begin_ns, step.end_ns));
         self.tracks.push(("bound".to_owned(), spans.collect()));
@@ -82,7 +83,8 @@ impl Job {
     }
 
     /// Adds the most costly functions of the trace: the longest event of each.
-    pub(crate) fn with_blame(mut self, trace: &Trace, analysis: &Analysis) -> Self {
+    #[must_use]
+    pub fn with_blame(mut self, trace: &Trace, analysis: &Analysis) -> Self {
         for (i, f) in blame(analysis).into_iter().take(10).enumerate() {
             let Some(slice) = sums(analysis, f).4.map(|id| trace.slice(id)) else {
                 continue;
@@ -96,7 +98,8 @@ impl Job {
 
     /// Adds what makes this recording, one of the abnormal side, slower than the normal side: the
     /// events that show each culprit.
-    pub(crate) fn with_culprits(mut self, run: usize, found: &Comparison) -> Self {
+    #[must_use]
+    pub fn with_culprits(mut self, run: usize, found: &Comparison) -> Self {
         for (i, c) in found.culprits.iter().enumerate() {
             let shown = c.evidence.iter().filter(|e| e.run == run);
             let mut spans: Vec<Span> = shown
@@ -116,7 +119,12 @@ impl Job {
     }
 }
 
-pub(crate) fn write(path: &Path, jobs: &[&Job]) -> anyhow::Result<()> {
+/// Returns the spans of all jobs as a trace, a process for each job.
+///
+/// # Errors
+///
+/// More spans than a trace can hold.
+pub fn trace(jobs: &[&Job]) -> Result<Trace, BuildError> {
     let mut builder = TraceBuilder::new();
     for (n, job) in jobs.iter().enumerate() {
         let name = builder.string(&format!("cycle-rca {}", job.name));
@@ -145,8 +153,5 @@ pub(crate) fn write(path: &Path, jobs: &[&Job]) -> anyhow::Result<()> {
             }
         }
     }
-    let trace = builder.finish(&FinishOptions::default())?;
-    let mut out = Output::file(path)?;
-    write_trace(&trace, &mut out)?;
-    out.finish()
+    builder.finish(&FinishOptions::default())
 }

@@ -2,45 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
 
-use cli::Output;
 use rca_cycles::Analysis;
-use rca_cycles::anatomy::{Anatomy, CallGraph, CycleAnatomy, Durations, Folding, Node, anatomy};
-use rca_cycles::compat::Report;
+use rca_cycles::anatomy::{Anatomy, CallGraph, CycleAnatomy, Durations, Node};
 use report::human;
-use trace_model::Trace;
 use trace_model::kernel::demangle;
 
 /// Maximum number of rows of tables of operators and kernels.
 const ROWS: usize = 15;
-
-/// Writes `<job>_report.md` and `<job>_calls.dot`, for the cycles that the reports chose.
-pub(crate) fn write(
-    folder: &Path,
-    job: &str,
-    source: &Path,
-    trace: &Trace,
-    analysis: &Analysis,
-    (reports, folding): (&[Report], Folding),
-) -> anyhow::Result<()> {
-    let mut chosen: Vec<usize> = reports
-        .iter()
-        .flat_map(|r| r.representatives.iter())
-        .filter_map(|n| n.checked_sub(1))
-        .collect();
-    chosen.sort_unstable();
-    let found = anatomy(trace, analysis, &chosen, folding);
-    std::fs::create_dir_all(folder)?;
-    let size = std::fs::metadata(source).map(|m| m.len()).ok();
-    let mut out = Output::file(folder.join(format!("{job}_report.md")))?;
-    out.write_all(render(job, size, analysis, &found).as_bytes())?;
-    out.finish()?;
-    let mut out = Output::file(folder.join(format!("{job}_calls.dot")))?;
-    out.write_all(dot(&found.graph).as_bytes())?;
-    out.finish()
-}
 
 #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
 fn time(ns: i64) -> String {
@@ -61,7 +30,9 @@ fn name(text: &str) -> String {
     report::text::shorten(&plain, 100).into_owned()
 }
 
-fn render(job: &str, size: Option<u64>, analysis: &Analysis, found: &Anatomy) -> String {
+/// Returns the report; `size` is that of the file in bytes.
+#[must_use]
+pub fn markdown(job: &str, size: Option<u64>, analysis: &Analysis, found: &Anatomy) -> String {
     let mut out = String::new();
     let (hosts, processes, threads) = found.places;
     let (start, end) = found.range_ns;
@@ -197,8 +168,9 @@ fn tree(out: &mut String, node: &Node, depth: usize) {
     }
 }
 
-/// Returns the call graph; frequent calls have wider lines.
-fn dot(graph: &CallGraph) -> String {
+/// Returns the call graph in the language of Graphviz; frequent calls have wider lines.
+#[must_use]
+pub fn dot(graph: &CallGraph) -> String {
     let mut out = String::from("digraph calls {\n  node [shape=box];\n");
     let quoted = |text: &str| {
         report::text::printable(text)

@@ -1,4 +1,4 @@
-//! Text output.
+//! The answer about a recording as text.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,6 +13,27 @@ use trace_model::kernel::display_names;
 use crate::bound;
 use crate::document::{blame, sums};
 
+/// How long names may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// As they are, for programs and pages.
+    Whole,
+    /// Cut to the columns of a terminal.
+    Cut,
+}
+
+impl Names {
+    /// Returns a name that can be shown in this many columns.
+    #[must_use]
+    pub fn fit(self, text: &str, columns: usize) -> String {
+        let plain = report::text::printable(text);
+        match self {
+            Self::Whole => plain.into_owned(),
+            Self::Cut => report::text::shorten(&plain, columns).into_owned(),
+        }
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
 pub(crate) fn time(ns: i64) -> String {
     human::duration(ns as f64)
@@ -23,9 +44,14 @@ fn share(part: i64, whole: i64) -> String {
     human::percent(part as f64 / (whole.max(1)) as f64 * 100.0)
 }
 
-pub(crate) fn job(
+/// Writes the answer about a recording.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn job(
     out: &mut dyn Write,
-    job: &str,
+    (job, names): (&str, Names),
     analysis: &Analysis,
     paths: &StepPaths,
 ) -> io::Result<()> {
@@ -57,14 +83,14 @@ pub(crate) fn job(
         if analysis.anchor.is_empty() {
             "nothing".to_owned()
         } else {
-            name(&analysis.anchor, room.min(60))
+            names.fit(&analysis.anchor, room.min(60))
         },
     )?;
     for b in bottlenecks(analysis, paths) {
-        phase(out, analysis, &b)?;
+        phase(out, names, analysis, &b)?;
     }
-    unwell(out, analysis)?;
-    costs(out, analysis)?;
+    unwell(out, names, analysis)?;
+    costs(out, names, analysis)?;
     if !analysis.interference.is_empty() {
         writeln!(out, "\n  slow in a few cycles only")?;
     }
@@ -81,7 +107,7 @@ pub(crate) fn job(
         writeln!(
             out,
             "    {}\n      by {} in {} {} cycles: {}{more}",
-            name(shown_name(&short, f), 74),
+            names.fit(shown_name(&short, f), 74),
             time(i.excess_ns),
             i.cycles.len(),
             i.phase.name(),
@@ -92,9 +118,9 @@ pub(crate) fn job(
 }
 
 /// Writes the limit of the steps of a phase, and where their time goes.
-fn phase(out: &mut dyn Write, analysis: &Analysis, b: &Bottleneck) -> io::Result<()> {
+fn phase(out: &mut dyn Write, names: Names, analysis: &Analysis, b: &Bottleneck) -> io::Result<()> {
     writeln!(out)?;
-    for sentence in bound::sentences(analysis, b) {
+    for sentence in bound::sentences(names, analysis, b) {
         for (i, line) in wrapped(&sentence, 74).iter().enumerate() {
             writeln!(out, "  {}{line}", if i > 0 { "  " } else { "" })?;
         }
@@ -120,7 +146,7 @@ fn phase(out: &mut dyn Write, analysis: &Analysis, b: &Bottleneck) -> io::Result
 
 /// Writes kernels by their share of the GPU time, and host functions by own time, separately: a
 /// host that runs ahead works in one step for the next.
-fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
+fn costs(out: &mut dyn Write, names: Names, analysis: &Analysis) -> io::Result<()> {
     let all = blame(analysis);
     let (kernels, host): (Vec<_>, Vec<_>) = all.into_iter().partition(|f| f.kind.is_device());
     let total: i64 = kernels.iter().map(|f| sums(analysis, f).0).sum();
@@ -141,7 +167,7 @@ fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
             "  {:>8} {:>9} {calls:>7} x {}  {kind}",
             share(own, total),
             time(own),
-            name(shown, 45_usize.saturating_sub(kind.len())),
+            names.fit(shown, 45_usize.saturating_sub(kind.len())),
         )?;
     }
     let steps = analysis
@@ -160,14 +186,14 @@ fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
             out,
             "  {:>9} {calls:>8} x {}  {kind}",
             time(per_step(own)),
-            name(&f.name, 53_usize.saturating_sub(kind.len())),
+            names.fit(&f.name, 53_usize.saturating_sub(kind.len())),
         )?;
     }
     Ok(())
 }
 
 /// Writes the hosts whose counters exceed a limit.
-fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
+fn unwell(out: &mut dyn Write, names: Names, analysis: &Analysis) -> io::Result<()> {
     let whole = |i: &usize| analysis.cycles[*i].partial.is_none();
     let cycles: Vec<usize> = (0..analysis.cycles.len()).filter(whole).collect();
     let mut found: BTreeMap<(u8, &str, Option<String>), usize> = BTreeMap::new();
@@ -180,7 +206,7 @@ fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
         writeln!(out, "\n  hosts by their counters")?;
     }
     for ((_, issue, host), count) in found {
-        let host = host.map_or_else(String::new, |h| format!(" on {}", name(&h, 30)));
+        let host = host.map_or_else(String::new, |h| format!(" on {}", names.fit(&h, 30)));
         writeln!(
             out,
             "    {issue:<17} in {count} of {} cycles{host}",
@@ -188,14 +214,6 @@ fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// Returns a name that fits into this many columns of a terminal; unchanged for other outputs.
-pub(crate) fn name(text: &str, columns: usize) -> String {
-    if cli::terminal::table_width().is_none() {
-        return report::text::printable(text).into_owned();
-    }
-    report::text::shorten(&report::text::printable(text), columns).into_owned()
 }
 
 /// Returns the short names of the GPU activity of a recording, as in all tools.
@@ -212,12 +230,13 @@ pub(crate) fn shown_name<'f>(short: &'f BTreeMap<&str, String>, f: &'f Function)
 }
 
 /// Returns the data of the engine's log in a few lines.
-pub(crate) fn serving(s: &serving_logs::Serving) -> String {
+#[must_use]
+pub fn serving(names: Names, s: &serving_logs::Serving) -> String {
     let known = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
     let mut lines = format!(
         "\n  served by {}: {}, {}\n",
         known(s.framework),
-        name(&known(s.model.as_deref()), 40),
+        names.fit(&known(s.model.as_deref()), 40),
         known(s.precision.as_deref()),
     );
     let sizes: Vec<String> = s.parallel.iter().map(|(k, n)| format!("{k} {n}")).collect();

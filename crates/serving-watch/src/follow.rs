@@ -5,47 +5,59 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
-use rca_cycles::sentinel::Step;
-use serving_logs::{Metrics, log_step, metrics};
+use serving_logs::{Metrics, StepRow, log_step, metrics};
 
-use crate::http;
-use crate::sentinel::step_of;
+use crate::{Error, http};
 
-/// Where steps come from.
-pub(crate) enum Source {
-    /// A table or a log to which lines are added.
+/// Where steps come from: a table or a log to which lines are added, or an address with metrics.
+pub struct Source(Kind);
+
+enum Kind {
     File(Growing),
-    /// An address with metrics.
     Address(Scraped),
 }
 
 impl Source {
-    pub(crate) fn of(name: &Path) -> anyhow::Result<Self> {
+    /// Begins to watch a file, or an address with `http://` or `https://`. What is in a file already counts as new.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] for a file that cannot be read, so that it is known before the watch begins.
+    pub fn of(name: &Path) -> Result<Self, Error> {
         let text = name.to_string_lossy();
         if http::is_address(&text) {
-            return Ok(Self::Address(Scraped {
+            return Ok(Self(Kind::Address(Scraped {
                 address: text.into_owned(),
                 last: None,
-            }));
+            })));
         }
-        // A file that cannot be read is told before the watch begins.
-        File::open(name).with_context(|| name.display().to_string())?;
-        Ok(Self::File(Growing {
+        File::open(name).map_err(|source| of_file(name, source))?;
+        Ok(Self(Kind::File(Growing {
             path: name.to_owned(),
             at: 0,
             head: Vec::new(),
             rest: Vec::new(),
             header: None,
-        }))
+        })))
     }
 
-    /// Returns the steps since the last call.
-    pub(crate) fn poll(&mut self) -> anyhow::Result<Vec<Step>> {
-        match self {
-            Self::File(file) => file.poll(),
-            Self::Address(address) => address.poll(),
+    /// Returns the steps since the last call. Metrics give one step, the mean of those between two calls.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the server gives no answer or one without metrics of an engine.
+    pub fn poll(&mut self) -> Result<Vec<StepRow>, Error> {
+        match &mut self.0 {
+            Kind::File(file) => file.poll().map_err(|source| of_file(&file.path, source)),
+            Kind::Address(address) => address.poll(),
         }
+    }
+}
+
+fn of_file(path: &Path, source: std::io::Error) -> Error {
+    Error::File {
+        path: path.display().to_string(),
+        source,
     }
 }
 
@@ -53,7 +65,7 @@ impl Source {
 const HEAD_BYTES: u64 = 256;
 
 /// A file that others write.
-pub(crate) struct Growing {
+struct Growing {
     path: PathBuf,
     at: u64,
     /// Its first bytes, by which a file that took its place is told from one that grew.
@@ -65,21 +77,20 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    fn poll(&mut self) -> anyhow::Result<Vec<Step>> {
-        let place = || self.path.display().to_string();
-        let mut file = File::open(&self.path).with_context(place)?;
+    fn poll(&mut self) -> std::io::Result<Vec<StepRow>> {
+        let mut file = File::open(&self.path)?;
         let mut head = Vec::new();
         let mut first = (&mut file).take(HEAD_BYTES);
-        first.read_to_end(&mut head).with_context(place)?;
-        let len = file.metadata().with_context(place)?.len();
+        first.read_to_end(&mut head)?;
+        let len = file.metadata()?.len();
         if len < self.at || !head.starts_with(&self.head) {
             // It was replaced or emptied, as logs are.
             (self.at, self.header) = (0, None);
             self.rest.clear();
         }
-        file.seek(SeekFrom::Start(self.at)).with_context(place)?;
+        file.seek(SeekFrom::Start(self.at))?;
         let mut new = Vec::new();
-        self.at += file.read_to_end(&mut new).with_context(place)? as u64;
+        self.at += file.read_to_end(&mut new)? as u64;
         self.head = head;
         self.rest.extend(new);
         let whole = self
@@ -92,7 +103,7 @@ impl Growing {
         let mut steps = Vec::new();
         for line in text.lines() {
             if let Some(step) = log_step(line) {
-                steps.push(step_of(&step));
+                steps.push(step);
                 continue;
             }
             match &self.header {
@@ -101,7 +112,7 @@ impl Growing {
                     // A line that is no row is none of the table, whatever wrote it.
                     let table = serving_logs::steps(&format!("{header}\n{line}"));
                     let rows = table.map(|(rows, _)| rows).unwrap_or_default();
-                    steps.extend(rows.iter().map(step_of));
+                    steps.extend(rows);
                 }
                 None => {}
             }
@@ -111,43 +122,48 @@ impl Growing {
 }
 
 /// Metrics of a server.
-pub(crate) struct Scraped {
+struct Scraped {
     address: String,
     last: Option<Metrics>,
 }
 
 impl Scraped {
-    fn poll(&mut self) -> anyhow::Result<Vec<Step>> {
+    fn poll(&mut self) -> Result<Vec<StepRow>, Error> {
         let found = metrics(&http::get(&self.address)?);
-        anyhow::ensure!(
-            found.is_of_engine(),
-            "{}: no metrics of vLLM or SGLang there; give the address of the engine's /metrics",
-            self.address
-        );
+        if !found.is_of_engine() {
+            return Err(Error::NoMetrics {
+                address: self.address.clone(),
+            });
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let at_us = now.unwrap_or_default().as_secs_f64() * 1e6;
         let last = self.last.replace(found);
         let found = self.last.as_ref().zip(last);
         let step = found.and_then(|(found, last)| found.step_since(&last, at_us));
-        Ok(step.iter().map(step_of).collect())
+        Ok(step.into_iter().collect())
     }
 }
 
 /// How often and how long to look.
-#[derive(Clone, Copy)]
-pub(crate) struct Pace {
-    pub(crate) interval: Duration,
-    /// `None` for ever.
-    pub(crate) during: Option<Duration>,
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// The time between two looks.
+    pub interval: Duration,
+    /// The time to watch; `None` without an end.
+    pub during: Option<Duration>,
 }
 
 /// Calls `each` with the new steps of all sources, until the time is over. What cannot be read is `missed`, and tried again.
-pub(crate) fn follow(
+///
+/// # Errors
+///
+/// Those of `each`.
+pub fn follow<E>(
     sources: &mut [Source],
     pace: Pace,
-    mut each: impl FnMut(Vec<Step>) -> anyhow::Result<()>,
-    mut missed: impl FnMut(&anyhow::Error),
-) -> anyhow::Result<()> {
+    mut each: impl FnMut(Vec<StepRow>) -> Result<(), E>,
+    mut missed: impl FnMut(&Error),
+) -> Result<(), E> {
     let begin = Instant::now();
     loop {
         for source in &mut *sources {
@@ -171,14 +187,15 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_growing_file_is_read_line_by_line_and_again_after_it_is_replaced() -> anyhow::Result<()> {
+    fn a_growing_file_is_read_line_by_line_and_again_after_it_is_replaced()
+    -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("steps.csv");
         std::fs::write(&path, "start_ts,duration_us,batch_size\n1,100,4\n2,11")?;
         let mut source = Source::of(&path)?;
-        let took = |source: &mut Source| -> anyhow::Result<Vec<i64>> {
+        let took = |source: &mut Source| -> Result<Vec<i64>, Error> {
             #[expect(clippy::cast_possible_truncation, reason = "whole microseconds")]
-            let us = |s: &Step| (s.duration_ns / 1000.0) as i64;
+            let us = |s: &StepRow| s.duration_us.round() as i64;
             Ok(source.poll()?.iter().map(us).collect())
         };
         assert_eq!(took(&mut source)?, [100]);
@@ -193,19 +210,19 @@ mod tests {
     }
 
     #[test]
-    fn metrics_of_a_server_become_steps() -> anyhow::Result<()> {
+    fn metrics_of_a_server_become_steps() -> Result<(), Box<dyn std::error::Error>> {
         let server = TcpListener::bind("127.0.0.1:0")?;
         let address = format!("http://{}/metrics", server.local_addr()?);
-        let serve = std::thread::spawn(move || -> anyhow::Result<()> {
+        let serve = std::thread::spawn(move || -> std::io::Result<()> {
             for scrape in 1..=3 {
                 let (mut stream, _) = server.accept()?;
                 let mut request = [0; 4096];
                 let read = stream.read(&mut request)?;
-                anyhow::ensure!(request[..read].starts_with(b"GET /metrics HTTP/1.0\r\n"));
+                assert!(request[..read].starts_with(b"GET /metrics HTTP/1.1\r\n"));
                 let (sum, count) = (0.3 * f64::from(scrape), 10 * scrape);
                 write!(
                     stream,
-                    "HTTP/1.0 200 OK\r\n\r\nvllm:num_requests_running 4\nvllm:inter_token_latency_seconds_sum {sum}\nvllm:inter_token_latency_seconds_count {count}\n"
+                    "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nvllm:num_requests_running 4\nvllm:inter_token_latency_seconds_sum {sum}\nvllm:inter_token_latency_seconds_count {count}\n"
                 )?;
             }
             Ok(())
@@ -216,12 +233,10 @@ mod tests {
             let steps = source.poll()?;
             assert_eq!(steps.len(), 1);
             assert!(
-                (steps[0].duration_ns - 3e7).abs() < 1.0 && (steps[0].batch - 4.0).abs() < 1e-9
+                (steps[0].duration_us - 3e4).abs() < 1e-3 && (steps[0].batch - 4.0).abs() < 1e-9
             );
         }
-        serve
-            .join()
-            .map_err(|_| anyhow::anyhow!("the server failed"))??;
+        serve.join().map_err(|_| "the server failed")??;
         assert!(source.poll().is_err());
         Ok(())
     }

@@ -14,12 +14,14 @@ use trace_model::Trace;
 use crate::text::time;
 
 /// Returns the keys of arguments that joining needs.
-pub(crate) fn keys() -> Vec<String> {
+#[must_use]
+pub fn keys() -> Vec<String> {
     arg_keys()
 }
 
 /// Data of a recording for joining: its collectives, and the times of its cycles.
-pub(crate) struct Member {
+#[derive(Debug)]
+pub struct Member {
     digest: RankDigest,
     /// Start and end of each cycle, in nanoseconds, and `true` if it counts.
     cycles: Vec<(i64, i64, bool)>,
@@ -28,12 +30,8 @@ pub(crate) struct Member {
 
 impl Member {
     /// Returns `None` without collectives.
-    pub(crate) fn new(
-        path: &str,
-        trace: &Trace,
-        analysis: &Analysis,
-        part: Option<Part>,
-    ) -> Option<Self> {
+    #[must_use]
+    pub fn new(path: &str, trace: &Trace, analysis: &Analysis, part: Option<Part>) -> Option<Self> {
         let digest = RankDigest::new(path, trace, CommRules::Extended);
         if digest.runs.is_empty() {
             return None;
@@ -68,28 +66,33 @@ struct Late {
 }
 
 /// Results for one rank of a joined job.
-pub(crate) struct OfRank {
+#[derive(Debug)]
+pub struct OfRank {
     /// Index among the results.
-    pub(crate) place: usize,
+    pub place: usize,
     /// Data for the JSON of the job.
-    pub(crate) json: Value,
+    pub json: Value,
     /// The `skew` of each cycle in JSON.
-    pub(crate) skew: Vec<Value>,
+    pub skew: Vec<Value>,
     /// Lines of text that follow those of the job.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// A job of several recordings.
-pub(crate) struct Joined {
-    pub(crate) json: Value,
+#[derive(Debug)]
+pub struct Joined {
+    /// The job as JSON.
+    pub json: Value,
     /// The answer as a sentence.
-    pub(crate) text: String,
-    pub(crate) ranks: Vec<OfRank>,
+    pub text: String,
+    /// Its recordings.
+    pub ranks: Vec<OfRank>,
 }
 
 /// Joins the recordings in one folder that state distinct ranks (in themselves or in their names)
 /// and share collectives. `members` are the recordings by index among the results.
-pub(crate) fn join(members: Vec<(usize, PathBuf, Member)>) -> Vec<Joined> {
+#[must_use]
+pub fn join(members: Vec<(usize, PathBuf, Member)>) -> Vec<Joined> {
     let mut folders: BTreeMap<PathBuf, Vec<(usize, Member)>> = BTreeMap::new();
     for (place, path, member) in members {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();

@@ -5,7 +5,7 @@ use rca_cycles::{Analysis, Bottleneck, Limit, Phase, Stalls, StepPaths, bottlene
 use report::human;
 use serde_json::{Value, json};
 
-use crate::text::{kernel_names, name, shown_name, time};
+use crate::text::{Names, kernel_names, shown_name, time};
 
 fn percent(share: f64) -> String {
     human::percent(share * 100.0)
@@ -24,7 +24,7 @@ fn phase_words(phase: Phase) -> &'static str {
 }
 
 /// Returns the answer in sentences: verdict, evidence, advice.
-pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
+pub(crate) fn sentences(names: Names, analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
     let step = time(b.step_ns[0]);
     let mut lines = Vec::new();
     let phase = phase_words(b.phase);
@@ -39,7 +39,7 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
     let mut answer = format!("{phase}: {}; {step} per step", b.answer);
     if let Some(s) = &b.stalls {
         answer.push_str("; ");
-        answer.push_str(&stalls(analysis, b, s));
+        answer.push_str(&stalls(names, analysis, b, s));
     }
     lines.push(answer);
     lines.extend(who_waits(b));
@@ -78,7 +78,7 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
             time(b.queued_ns)
         ));
     }
-    lines.extend(advice(analysis, b));
+    lines.extend(advice(names, analysis, b));
     lines
 }
 
@@ -105,10 +105,10 @@ fn who_waits(b: &Bottleneck) -> Option<String> {
 }
 
 /// Describes the few steps that take much longer than the others.
-fn stalls(analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
+fn stalls(names: Names, analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
     let short = kernel_names(analysis);
     let in_what = match s.function.map(|i| &analysis.functions[i]) {
-        Some(f) => format!("in {}", name(shown_name(&short, f), 60)),
+        Some(f) => format!("in {}", names.fit(shown_name(&short, f), 60)),
         None => "in no one recorded function".to_owned(),
     };
     let first = s.cycles.iter().take(8);
@@ -144,9 +144,9 @@ fn is_whole_graph(name: &str) -> bool {
         .is_some_and(|ids| ids.contains(" exec "))
 }
 
-fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
+fn advice(names: Names, analysis: &Analysis, b: &Bottleneck) -> Option<String> {
     let short = kernel_names(analysis);
-    let called = |i: usize| name(shown_name(&short, &analysis.functions[i]), 60);
+    let called = |i: usize| names.fit(shown_name(&short, &analysis.functions[i]), 60);
     // What runs beside a host that never waits gains nothing.
     let verdict = match (b.verdict?, b.limit) {
         (Group::Gpu | Group::Comm, Some(Limit::Host)) => Group::Host,
@@ -254,7 +254,7 @@ pub(crate) fn document(analysis: &Analysis, paths: &StepPaths) -> Vec<Value> {
                 "excess_ns": s.excess_ns,
                 "function": s.function.map(|i| &analysis.functions[i].name),
             })),
-            "text": sentences(analysis, &b),
+            "text": sentences(Names::Whole, analysis, &b),
         })
     })
     .collect()
