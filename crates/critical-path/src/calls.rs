@@ -286,6 +286,7 @@ impl Host {
         ops: &mut Ops,
         submitted_by: &[Option<SliceId>],
         is_async: impl Fn(u32) -> bool,
+        is_pageable: impl Fn(u32) -> bool,
     ) {
         let calls = &mut self.calls;
         let mut own_end: FxHashMap<u32, i64> = FxHashMap::default();
@@ -313,9 +314,10 @@ impl Host {
                 calls.kind[c] = CallKind::HostCopy;
             }
             // A memcpy to the host blocks its call, and so does any other unless the name of the
-            // call marks it asynchronous.
+            // call marks it asynchronous. Pageable memory is copied by the call, whatever its name.
             let is_copy = ops.class[op] == Class::MemcpyD2h
-                || (ops.class[op].is_copy() && !is_async(calls.name[c]));
+                || (ops.class[op].is_copy()
+                    && (!is_async(calls.name[c]) || is_pageable(ops.name[op])));
             if is_copy {
                 let end = own_end.entry(*call).or_insert(i64::MIN);
                 *end = (*end).max(ops.end[op]);

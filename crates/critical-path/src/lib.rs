@@ -35,6 +35,7 @@ mod answer;
 mod calls;
 mod change;
 mod class;
+mod clocks;
 mod effect;
 mod exported;
 mod graph;

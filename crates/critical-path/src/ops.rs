@@ -6,6 +6,7 @@ use trace_model::kernel::{Activity, CopyDirection, KernelClass, TraceIndex};
 use trace_model::{ArgColumn, ArgValue, SliceId};
 
 use crate::class::{Class, Lag, Limit};
+use crate::clocks::Clocks;
 use crate::names::{NONE, Names, place};
 
 /// Maximum number of rows of a matrix product that is limited by memory.
@@ -39,10 +40,12 @@ impl Ops {
         self.start.len()
     }
 
-    /// Reads the GPU activities of a trace, and the slice of the call that submitted each.
+    /// Reads the GPU activities of a trace, set back by what the clock of each device is `ahead`, and the slice of the call that
+    /// submitted each.
     pub(crate) fn read(
         index: &TraceIndex<'_>,
         names: &mut Names<'_>,
+        ahead: &Clocks,
     ) -> (Self, Vec<Option<SliceId>>) {
         let trace = index.trace();
         let count = index.activities().device_work().len();
@@ -53,7 +56,8 @@ impl Ops {
         let mut places: FxHashMap<(i64, i64), u32> = FxHashMap::default();
         let dims = trace.arg_column("Input Dims");
         for slice in index.device_work() {
-            let (start, end) = (slice.ts().nanos(), slice.end().nanos());
+            let back = ahead.of(index.device(slice).0);
+            let (start, end) = (slice.ts().nanos() - back, slice.end().nanos() - back);
             let call = match index.launch_of(slice) {
                 Some((_, LinkMethod::ExternalId)) | None => None,
                 Some((call, _)) => Some(call),

@@ -4,6 +4,7 @@ use trace_model::kernel::TraceIndex;
 
 use crate::calls::{CallKind, Host};
 use crate::class::{EdgeKind, Evidence, Lag};
+use crate::clocks::Clocks;
 use crate::guess::{Guesses, timing};
 use crate::lags::{FEW, LagTime, Lags};
 use crate::names::{NONE, Names, place};
@@ -62,20 +63,26 @@ impl Part {
     /// GPU activities; memory is about 60 bytes for each activity and call, and 13 for each piece
     /// of host time.
     pub fn new(index: &TraceIndex<'_>, rank: u32, marks: &[Mark], options: PartOptions) -> Self {
+        Self::with_clocks(index, rank, marks, (options, &Clocks::default()))
+    }
+
+    fn with_clocks(
+        index: &TraceIndex<'_>,
+        rank: u32,
+        marks: &[Mark],
+        (options, ahead): (PartOptions, &Clocks),
+    ) -> Self {
         let mut names = Names::new(index.trace());
-        let (mut ops, submitted_by) = Ops::read(index, &mut names);
-        let mut host = Host::read(index, &mut names);
-        host.link(&mut ops, &submitted_by, |name| {
-            names.text(name).contains("Async")
-        });
-        drop(submitted_by);
-        let other_engines = host.set_apart(index, marks);
-        if other_engines > 0 {
-            ops.choose_main(|call| !host.calls.is_of_other(call));
-        }
+        let (ops, mut host, other_engines) = read(index, &mut names, marks, ahead);
         let thread_ops = ThreadOps::new(&host, &ops);
         let mut waiting = Waiting::new(index, &host, &ops);
         waiting.synchronisations(&mut host.calls, &thread_ops);
+        if ahead.is_empty() {
+            let ahead = Clocks::ahead(&waiting, &ops, &host);
+            if !ahead.is_empty() {
+                return Self::with_clocks(index, rank, marks, (options, &ahead));
+            }
+        }
         waiting.events(&host, &thread_ops);
         if options.guesses {
             waiting.full_queues(&mut host.calls);
@@ -147,14 +154,13 @@ impl Part {
     /// Cost: one pass over the slices of the threads that make runtime API calls, one over the GPU activities.
     pub fn steps_of(index: &TraceIndex<'_>, marks: &[Mark]) -> Vec<Step> {
         let mut names = Names::new(index.trace());
-        let (mut ops, submitted_by) = Ops::read(index, &mut names);
-        let mut host = Host::read(index, &mut names);
-        host.link(&mut ops, &submitted_by, |name| {
-            names.text(name).contains("Async")
-        });
-        let other_engines = host.set_apart(index, marks);
-        if other_engines > 0 {
-            ops.choose_main(|call| !host.calls.is_of_other(call));
+        let (mut ops, mut host, other_engines) = read(index, &mut names, marks, &Clocks::default());
+        let mut waiting = Waiting::new(index, &host, &ops);
+        let thread_ops = ThreadOps::new(&host, &ops);
+        waiting.synchronisations(&mut host.calls, &thread_ops);
+        let ahead = Clocks::ahead(&waiting, &ops, &host);
+        if !ahead.is_empty() {
+            (ops, host, _) = read(index, &mut names, marks, &ahead);
         }
         let assigned = Assigned::new(&ops, &host.calls, marks);
         let part = Self {
@@ -480,6 +486,26 @@ impl Part {
         }
         against
     }
+}
+
+/// Reads operations and calls, those of each device set back by what its clock is `ahead`.
+fn read(
+    index: &TraceIndex<'_>,
+    names: &mut Names<'_>,
+    marks: &[Mark],
+    ahead: &Clocks,
+) -> (Ops, Host, u32) {
+    let (mut ops, submitted_by) = Ops::read(index, names, ahead);
+    let mut host = Host::read(index, names);
+    let is_async = |name| names.text(name).contains("Async");
+    let is_pageable = |name| names.text(name).contains("Pageable");
+    host.link(&mut ops, &submitted_by, is_async, is_pageable);
+    drop(submitted_by);
+    let other_engines = host.set_apart(index, marks);
+    if other_engines > 0 {
+        ops.choose_main(|call| !host.calls.is_of_other(call));
+    }
+    (ops, host, other_engines)
 }
 
 fn launched(ops: &Ops, op: usize) -> bool {

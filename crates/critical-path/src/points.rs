@@ -246,7 +246,7 @@ impl Walk<'_> {
                     } else {
                         self.advance(begin);
                         let (class, name) = (host.calls.class(c), host.calls.name[c]);
-                        let around = self.open.last();
+                        let around = self.around(end);
                         let requests = around.is_some_and(|o| o.requests);
                         let data = around.is_some_and(|o| o.data);
                         self.open.push(Open {
@@ -285,6 +285,12 @@ impl Walk<'_> {
         }
     }
 
+    /// Returns the innermost open slice that a slice with this end lies in. Times are rounded, so that a slice may begin a
+    /// little before the one ahead of it ends.
+    fn around(&self, end: i64) -> Option<&Open> {
+        self.open.iter().rev().find(|open| open.end >= end)
+    }
+
     /// Opens a slice. Returns `true` if it waits for something from outside.
     fn push(
         &mut self,
@@ -297,7 +303,7 @@ impl Walk<'_> {
         while self.open.last().is_some_and(|o| o.end <= self.cursor) {
             self.open.pop();
         }
-        let around = self.open.last();
+        let around = self.around(end);
         let requests = meaning.requests || around.is_some_and(|o| o.requests);
         let data = meaning.data || around.is_some_and(|o| o.data);
         let is_python = activity == Activity::PythonFunction;

@@ -60,6 +60,8 @@ pub(crate) struct Waiting<'w> {
     has_wait_records: bool,
     pub(crate) ties: Vec<Tie>,
     pub(crate) contradicted: u64,
+    /// Synchronizations with a record of what they waited for: by operation, how long it ended behind the call, negative before.
+    pub(crate) behind: Vec<(u32, i64)>,
 }
 
 impl<'w> Waiting<'w> {
@@ -70,6 +72,7 @@ impl<'w> Waiting<'w> {
             has_wait_records: false,
             ties: Vec::new(),
             contradicted: 0,
+            behind: Vec::new(),
         };
         waiting.read(index, host);
         waiting
@@ -243,6 +246,9 @@ impl<'w> Waiting<'w> {
     fn sync(&mut self, calls: &mut Calls, op: Option<u32>, call: usize, evidence: Evidence) {
         let Some(op) = op else { return };
         let done = self.ops.end[op as usize];
+        if evidence == Evidence::Sure && !calls.submits(call) {
+            self.behind.push((op, done - calls.end[call]));
+        }
         if done > calls.end[call] {
             self.contradicted += 1;
             return;

@@ -768,3 +768,149 @@ fn without_calls_work_belongs_to_the_mark_in_which_it_starts() {
         .collect();
     assert_eq!(steps, [(10_000, 60_000), (60_000, 181_000)]);
 }
+
+/// Eight steps of one kernel of 900 us, each waited for; the clock of the device is `ahead` by microseconds.
+fn waited_for(ahead: f64) -> Vec<Row<'static>> {
+    let mut rows = Vec::new();
+    for step in 0..8 {
+        let at = 1000.0 * f64::from(step);
+        let text = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        let ids = text(format!("\"correlation\":{}", 100 + step));
+        let on = text(format!(
+            "\"correlation\":{},\"device\":0,\"stream\":7",
+            100 + step
+        ));
+        let sync = text(format!("\"correlation\":{}", 200 + step));
+        let record = text(format!(
+            "\"correlation\":{},\"device\":0,\"stream\":7,\"cuda_sync_kind\":\"Stream Synchronize\"",
+            200 + step
+        ));
+        rows.push(mark(text(format!("ProfilerStep#{step}")), at, 990.0));
+        rows.push(launch(ids, at + 10.0));
+        rows.push(kernel(on, 7, at + 20.0 + ahead, 900.0));
+        let wait = ("cuda_runtime", "cudaStreamSynchronize", HOST);
+        rows.push((wait.0, wait.1, wait.2, at + 14.0, 910.0, sync));
+        rows.push((
+            "cuda_sync",
+            "Stream Synchronize",
+            (0, 7),
+            at + 14.0,
+            910.0,
+            record,
+        ));
+    }
+    rows
+}
+
+fn groups(rows: &[Row<'_>]) -> Vec<(Group, i64)> {
+    let graph = graph(rows);
+    check(&graph);
+    let analysis = analyse(&graph, &Options::default()).unwrap();
+    let groups = analysis.window.groups;
+    Group::ALL.map(|group| (group, groups.of(group))).to_vec()
+}
+
+#[test]
+fn a_device_clock_that_is_ahead_changes_no_class() {
+    let (agrees, is_ahead) = (groups(&waited_for(0.0)), groups(&waited_for(7.5)));
+    // 8 times 900 us on the device, whatever the clock.
+    assert_eq!(agrees[0], (Group::Gpu, 7_200_000));
+    for (group, ns) in &agrees {
+        let other = is_ahead.iter().find(|found| found.0 == *group).unwrap();
+        assert!((other.1 - ns).abs() <= 8 * 7_500, "{agrees:?} {is_ahead:?}");
+    }
+    // One call that returns early proves no clock: a timeout, or a record that is wrong.
+    let mut rows = waited_for(0.0);
+    rows[3].4 = 890.0;
+    let graph = graph(&rows);
+    assert_eq!(
+        analyse(&graph, &Options::default()).unwrap().contradicted,
+        1
+    );
+}
+
+#[test]
+fn slices_that_begin_before_others_end_are_not_inside_them() {
+    let rows = [
+        mark("ProfilerStep#0", 0.0, 950.0),
+        (
+            "python_function",
+            "scheduler.py(1): recv_requests",
+            HOST,
+            0.0,
+            100.002,
+            "",
+        ),
+        (
+            "python_function",
+            "model.py(1): forward",
+            HOST,
+            100.0,
+            800.0,
+            "",
+        ),
+        (
+            "python_function",
+            "model.py(9): layer",
+            HOST,
+            200.0,
+            600.0,
+            "",
+        ),
+        launch("\"correlation\":1", 880.0),
+        kernel(
+            "\"correlation\":1,\"device\":0,\"stream\":7",
+            7,
+            890.0,
+            50.0,
+        ),
+    ];
+    let graph = graph(&rows);
+    check(&graph);
+    let groups = analyse(&graph, &Options::default()).unwrap().window.groups;
+    assert!(groups.of(Group::Wait) <= 100_002, "{groups:?}");
+    assert!(groups.of(Group::Host) >= 700_000, "{groups:?}");
+}
+
+#[test]
+fn pageable_memory_is_copied_by_the_call() {
+    let with = |name: &'static str| {
+        let rows = [
+            mark("ProfilerStep#0", 0.0, 1400.0),
+            (
+                "cuda_runtime",
+                "cudaMemcpyAsync",
+                HOST,
+                10.0,
+                1010.0,
+                "\"correlation\":1",
+            ),
+            (
+                "gpu_memcpy",
+                name,
+                (0, 7),
+                15.0,
+                1000.0,
+                "\"correlation\":1,\"device\":0,\"stream\":7",
+            ),
+            launch("\"correlation\":2", 1100.0),
+            kernel(
+                "\"correlation\":2,\"device\":0,\"stream\":7",
+                7,
+                1110.0,
+                100.0,
+            ),
+        ];
+        let graph = graph(&rows);
+        check(&graph);
+        let groups = analyse(&graph, &Options::default()).unwrap().window.groups;
+        (groups.of(Group::Input), groups.of(Group::Launch))
+    };
+    let (input, launches) = with("Memcpy HtoD (Pageable -> Device)");
+    assert!(
+        input == 1_000_000 && launches < 50_000,
+        "{input} {launches}"
+    );
+    let (input, launches) = with("Memcpy HtoD (Pinned -> Device)");
+    assert!(input == 0 && launches > 1_000_000, "{input} {launches}");
+}
