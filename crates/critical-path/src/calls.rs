@@ -53,6 +53,8 @@ pub(crate) struct Calls {
     pub(crate) first_op: Vec<u32>,
     /// Time until which the call waited for GPU work; its begin if it did not wait.
     pub(crate) waited_until: Vec<i64>,
+    /// Calls that copied memory to the device all the time and returned with the last part on its way, ascending.
+    staged: Vec<u32>,
     /// Calls that are nodes although they neither submit nor wait, ascending: steps without work
     /// end with them.
     pub(crate) ending: Vec<u32>,
@@ -91,6 +93,7 @@ impl Calls {
     pub(crate) fn class(&self, call: usize) -> Class {
         match self.kind[call] {
             CallKind::Sync(_) if self.waited(call) => Class::Sync,
+            _ if self.staged.binary_search(&place(call)).is_ok() => Class::MemcpyH2d,
             _ if self.submits(call) => Class::LaunchCall,
             _ => Class::Api,
         }
@@ -330,6 +333,15 @@ impl Host {
         )]
         for (call, end) in own_end {
             let c = call as usize;
+            if end > calls.end[c] {
+                let first = calls.first_op[c] as usize;
+                let copied = calls.end[c].saturating_sub(ops.start[first]);
+                if ops.class[first] == Class::MemcpyH2d
+                    && copied.saturating_mul(2) > calls.end[c] - calls.begin[c]
+                {
+                    calls.staged.push(call);
+                }
+            }
             if end > calls.begin[c] && end <= calls.end[c] {
                 calls.waited_until[c] = end;
                 // Behind other work on its stream, it was issued long before it started.
@@ -342,6 +354,7 @@ impl Host {
                 calls.issue[c] = calls.issue[c].min(soon);
             }
         }
+        calls.staged.sort_unstable();
     }
 }
 

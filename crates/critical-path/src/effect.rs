@@ -498,6 +498,7 @@ impl<'c> Effects<'c> {
             Class::Sync => (Target::Sync, ""),
             Class::LaunchCall if edge.kind == EdgeKind::Call => return scaled(cost, (1.0, false)),
             Class::LaunchCall => (Target::Launch, "call"),
+            Class::MemcpyH2d => (Target::Memcpy, ""),
             _ => (Target::Api, ""),
         };
         let factor = self.factor(&[target], scope.part, name, class, word);
