@@ -114,6 +114,8 @@ pub fn headline(document: &Value) -> String {
 /// Name of a phase that has requests.
 fn label_of(phase: &Value) -> &str {
     match phase["label"].as_str().unwrap_or("") {
+        // Little traffic may be all that a slow device can serve.
+        "idle" if number(&phase["busy_share"]) >= 0.5 => "little traffic",
         "idle" => "nearly idle",
         label => label,
     }
@@ -177,8 +179,26 @@ fn lower(sentence: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
+/// The answer for devices that serve one after the other.
+fn turns(limit: &Value) -> String {
+    let all = &limit["turns"];
+    let busy = 1.0 - number(&limit["idle_share"]);
+    format!(
+        "Limited by queue depth: requests take turns on the devices. It is busy {:.1} % of the time, any of them {:.1} %, with {:.2} requests at a time over all (at most {}). With a request for each device at any time it moves up to {:.2}x of now ({}/s).",
+        busy * 100.0,
+        (1.0 - number(&all["idle_share"])) * 100.0,
+        number(&all["depth_while_busy"]),
+        all["max_depth"].as_u64().unwrap_or(0),
+        1.0 / busy.max(1e-9),
+        bytes(number(&limit["bytes_per_s"])),
+    )
+}
+
 /// Returns what limits a stretch of time, why, and what would help.
 fn sentence(limit: &Value, document: &Value) -> String {
+    if limit["turns"].is_object() {
+        return turns(limit);
+    }
     let Some(limiter) = limit["limiter"].as_str() else {
         if let Some(others) = without_data(document) {
             return others;

@@ -411,6 +411,13 @@ impl Load {
         1.0 - self.busy_ns as f64 / self.time_ns as f64
     }
 
+    /// Returns `true` if the device is idle for the most part because the others serve requests then, given the requests of all
+    /// devices as one: an application that never stops asking has no think time.
+    #[must_use]
+    pub fn takes_turns(&self, all: &Self) -> bool {
+        all.idle_share() < IDLE && all.idle_share() * 2.0 < self.idle_share()
+    }
+
     /// Returns the mean number of requests in flight while there are any.
     #[must_use]
     pub fn depth_while_busy(&self) -> f64 {

@@ -906,7 +906,7 @@ fn pageable_memory_is_copied_by_the_call() {
         let groups = analyse(&graph, &Options::default()).unwrap().window.groups;
         (groups.of(Group::Input), groups.of(Group::Launch))
     };
-    let (input, launches) = with("Memcpy HtoD (Pageable -> Device)");
+    let (input, launches) = with("Memcpy HtoD (Pageable -> Device)", 1000.0);
     assert!(
         input == 1_000_000 && launches < 50_000,
         "{input} {launches}"

@@ -171,6 +171,33 @@ pub(crate) fn xplane(head: &[u8]) -> Option<Foreign> {
     names.iter().any(|n| name.starts_with(n)).then_some(XPLANE)
 }
 
+/// A profile in the format of pprof.
+const PPROF: Foreign = Foreign {
+    what: "a pprof profile (Go, py-spy, JAX memory profile)",
+    remedy: "it holds samples and no times of events: record a trace",
+};
+
+/// Returns the kind if `head` begins a pprof profile: a message whose first fields are types of samples, two numbers each, which
+/// a Perfetto trace cannot begin with: field 1 of its packets is no number.
+pub(crate) fn pprof(head: &[u8]) -> Option<Foreign> {
+    // Field 1 (sample_type) of a few bytes: fields 1 and 2 of it are small numbers.
+    let value_type = |bytes: &[u8]| -> Option<usize> {
+        let [0x0a, len @ 2..=8, rest @ ..] = bytes else {
+            return None;
+        };
+        let inside = rest.get(..usize::from(*len))?;
+        let is_pair = matches!(inside, [0x08, a, 0x10, b] if *a < 0x80 && *b < 0x80)
+            || matches!(inside, [0x08 | 0x10, a] if *a < 0x80);
+        is_pair.then_some(2 + usize::from(*len))
+    };
+    let mut at = value_type(head)?;
+    while let Some(more) = head.get(at..).and_then(value_type) {
+        at += more;
+    }
+    // Samples, field 2, or mappings, field 3, follow.
+    matches!(head.get(at), Some(0x12 | 0x1a)).then_some(PPROF)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,5 +227,16 @@ mod tests {
         assert_eq!(xplane(&space(b"\x12\x0d/device:GPU:0")), Some(XPLANE));
         assert_eq!(xplane(&space(b"\x40\x05\x12\x09/host:CPU")), None);
         assert_eq!(xplane(b"\x0a"), None);
+    }
+
+    #[test]
+    fn profiles_of_pprof() {
+        // Types `cpu, nanoseconds` and `samples, count`, then a sample.
+        let profile = b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04\x12\x0b\x0a\x02\x01\x02";
+        assert_eq!(pprof(profile), Some(PPROF));
+        // Packets: a timestamp and an identifier; one of ftrace events.
+        assert_eq!(pprof(b"\x0a\x04\x40\x01\x50\x02\x12\x00"), None);
+        assert_eq!(pprof(b"\x0a\x04\x0a\x02\x08\x01\x12\x00"), None);
+        assert_eq!(pprof(b"\x0a\x04\x08\x01"), None);
     }
 }

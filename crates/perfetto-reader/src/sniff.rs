@@ -44,7 +44,7 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
             what,
             remedy,
         };
-        if let Some(found) = foreign::xplane(head) {
+        if let Some(found) = foreign::xplane(head).or_else(|| foreign::pprof(head)) {
             return Err(foreign(found));
         }
         if head.first() == Some(&0x0a) && looks_like_packets(head) {

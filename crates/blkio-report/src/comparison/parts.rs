@@ -302,7 +302,9 @@ pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
     pair_device(stats, documents, others.as_ref(), None, &mut found);
     let [a, b] = stats;
     let numbers = |of: &Stats| of.devices.iter().map(|(dev, _)| *dev).collect::<Vec<_>>();
-    let are_same = !a.devices.is_empty() && numbers(a) == numbers(b);
+    // Of devices that serve in turns, depth and pauses are those of all.
+    let in_turns = documents.iter().all(|of| of["limit"]["turns"].is_object());
+    let are_same = !a.devices.is_empty() && numbers(a) == numbers(b) && !in_turns;
     if are_same && found.reason.is_none() {
         let mut each = Pairs {
             between: Some(found.between_ns()),

@@ -5,15 +5,18 @@ use serde_json::{Map, Value, json};
 use super::depth::queue_depth;
 use super::{metrics, places, totals};
 use crate::limit::Yardstick;
+
+use super::limit::Together;
 use blkio_parser::SECTOR_BYTES;
 use blkio_parser::Stats;
 
 /// One object for each device, none where the trace has only one: the measures of the whole document, for this device alone.
 /// Times are of the clock of the document, whose first event is at `base_ns`.
 pub(super) fn devices(stats: &mut Stats, base_ns: u64, yardstick: Option<&Yardstick>) -> Value {
+    let all = Together::new(stats, yardstick);
     let devices = stats.devices.iter_mut();
     devices
-        .map(|(dev, of)| one(*dev, of, base_ns, yardstick))
+        .map(|(dev, of)| one(*dev, of, base_ns, (all.as_ref(), yardstick)))
         .collect()
 }
 
@@ -21,11 +24,16 @@ pub(super) fn devices(stats: &mut Stats, base_ns: u64, yardstick: Option<&Yardst
 pub(super) fn apart(stats: &mut Stats, base_ns: u64, yardstick: Option<&Yardstick>) -> Value {
     let devices = stats.apart.iter_mut();
     devices
-        .map(|(dev, of)| one(*dev, of, base_ns, yardstick))
+        .map(|(dev, of)| one(*dev, of, base_ns, (None, yardstick)))
         .collect()
 }
 
-fn one(dev: u32, of: &mut Stats, base_ns: u64, yardstick: Option<&Yardstick>) -> Value {
+fn one(
+    dev: u32,
+    of: &mut Stats,
+    base_ns: u64,
+    (all, yardstick): (Option<&Together>, Option<&Yardstick>),
+) -> Value {
     let mut map = Map::new();
     let name = of.outcome.symbols.device_name(dev);
     let name = if dev == 0 {
@@ -62,7 +70,7 @@ fn one(dev: u32, of: &mut Stats, base_ns: u64, yardstick: Option<&Yardstick>) ->
     }
     map.insert(
         "limit".into(),
-        super::limit::limit(of, 0, u64::MAX, yardstick).into(),
+        super::limit::of_device(of, all, yardstick).into(),
     );
     if let Some(heat) = &of.heat {
         map.insert("heatmap".into(), places::heat(heat));

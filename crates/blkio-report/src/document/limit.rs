@@ -30,9 +30,53 @@ pub(super) fn limit(
     let lead = most_limiting(&loads, yardstick)?;
     let count = found.len();
     let (dev, load, mut value) = found.into_iter().nth(lead)?;
+    if count > 1
+        && let Some((all, of_all)) = of_one(stats, from_ns, until_ns, yardstick)
+        && load.limiter(yardstick) == Limiter::ThinkTime
+        && load.takes_turns(&all)
+    {
+        in_turns(&mut value, &of_all);
+    }
     value["device"] = stats.outcome.symbols.device_name(dev).into();
     value["devices"] = count.into();
     value["is_saturated"] = load.limiter(yardstick).is_saturated().into();
+    Some(value)
+}
+
+/// Notes that a device is idle because requests go to the other devices then: what it lacks is requests at a time.
+fn in_turns(value: &mut Value, of_all: &Value) {
+    value["limiter"] = Limiter::QueueDepth.name().into();
+    value["turns"] = json!({
+        "idle_share": of_all["idle_share"],
+        "depth_while_busy": of_all["depth_while_busy"],
+        "max_depth": of_all["max_depth"],
+    });
+}
+
+/// What was measured of all devices as one.
+pub(super) struct Together(Load, Value);
+
+impl Together {
+    /// Returns `None` for one device, or where nothing completed.
+    pub(super) fn new(stats: &Stats, yardstick: Option<&Yardstick>) -> Option<Self> {
+        let found = || of_one(stats, 0, u64::MAX, yardstick).map(|(load, of)| Self(load, of));
+        (stats.devices.len() > 1).then(found).flatten()
+    }
+}
+
+/// Returns the verdict on a device, beside the others if there are any.
+pub(super) fn of_device(
+    of: &Stats,
+    all: Option<&Together>,
+    yardstick: Option<&Yardstick>,
+) -> Option<Value> {
+    let (load, mut value) = of_one(of, 0, u64::MAX, yardstick)?;
+    if let Some(Together(all, of_all)) = all
+        && load.limiter(yardstick) == Limiter::ThinkTime
+        && load.takes_turns(all)
+    {
+        in_turns(&mut value, of_all);
+    }
     Some(value)
 }
 
