@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use byte_source::Source;
 use cli::VerbosityArgs;
 use nsys_db::{Export, LoadOptions, ProcessKey};
-use perfetto_reader::{ArgPolicy, ReadOptions};
+use perfetto_reader::ReadOptions;
 use sqlite_scan::Database;
 use trace_model::Trace;
+
+use crate::read::kept_args;
 
 /// Separates an export from one of its processes, as an archive from a member.
 const SEPARATOR: char = '!';
@@ -224,11 +226,7 @@ pub(crate) fn load(
         verbosity.note(format!("warning: {warning}"));
     }
     let mut load = LoadOptions::default();
-    load.args = match &options.args {
-        ArgPolicy::All => None,
-        ArgPolicy::Only(keys) => Some(keys.clone()),
-        ArgPolicy::None => Some(Vec::new()),
-    };
+    load.args = kept_args(options);
     load.categories.clone_from(&options.categories);
     load.range = options.range;
     load.counters = options.counters;

@@ -103,6 +103,11 @@ fn read_quietly(
         }
         nsys::Found::Source(source) => *source,
     };
+    let mut source = source;
+    if xplane::begins(source.head(256)?) {
+        let trace = Stage::time("read", verbosity, || xspace(source, &options))?;
+        return Ok(NamedTrace::new(name, trace));
+    }
     let read = Stage::time("read", verbosity, || {
         perfetto_reader::read(source, &options)
     });
@@ -116,6 +121,25 @@ fn read_quietly(
         }
     })?;
     Ok(NamedTrace::new(name, trace))
+}
+
+/// Reads an XSpace of JAX, XLA or TensorFlow.
+fn xspace(source: Source, options: &ReadOptions) -> xplane::Result<Trace> {
+    let mut load = xplane::LoadOptions::default();
+    load.args = kept_args(options);
+    load.categories.clone_from(&options.categories);
+    load.range = options.range;
+    load.places = options.places;
+    xplane::read(source, &load)
+}
+
+/// Returns the keys of the arguments to keep; `None` for all.
+pub(crate) fn kept_args(options: &ReadOptions) -> Option<Vec<String>> {
+    match &options.args {
+        ArgPolicy::All => None,
+        ArgPolicy::Only(keys) => Some(keys.clone()),
+        ArgPolicy::None => Some(Vec::new()),
+    }
 }
 
 /// Reads a rocPD database, or all of a package together, and reports its issues.

@@ -30,6 +30,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["trace-model", "byte-source", "sqlite-scan", "stats"],
     ),
     ("nsys-db", &["trace-model", "byte-source", "sqlite-scan"]),
+    ("xplane", &["trace-model", "byte-source"]),
     (
         "blkio-parser",
         &["blkio-companions", "byte-source", "stats"],
@@ -93,6 +94,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("pages", &["findings", "charts", "report"]),
     ("trace-tables", &["trace-model", "report"]),
     ("trace-convert", &["trace-model"]),
+    ("torch-dumps", &["byte-source", "report"]),
     (
         "rocpd-convert",
         &[
@@ -164,6 +166,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("rocpd-db-fuzz", &["rocpd-db"]),
     ("sqlite-scan-fuzz", &["sqlite-scan", "byte-source"]),
     ("nsys-db-fuzz", &["nsys-db", "byte-source"]),
+    ("torch-dumps-fuzz", &["torch-dumps", "byte-source"]),
+    ("xplane-fuzz", &["xplane", "byte-source"]),
     ("xtask", &["serving-synth"]),
 ];
 
@@ -194,7 +198,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap", TOOLS),
     ("anyhow", TOOLS),
     ("indicatif", &["cli"]),
-    ("prost", &["perfetto-reader", "perfetto-oracle"]),
+    ("prost", &["perfetto-reader", "perfetto-oracle", "xplane"]),
     ("perfetto_protos", &["perfetto-oracle"]),
     (
         "arrow-array",
