@@ -243,6 +243,35 @@ mod tests {
     }
 
     #[test]
+    fn stacks_that_repeat_are_written_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let stack = "frame;".repeat(200);
+        let event = |at: i32| {
+            format!(
+                r#"{{"ph":"X","pid":1,"tid":1,"ts":{at},"dur":1,"name":"launch","args":{{"Call stack":"{stack}"}}}}"#
+            )
+        };
+        let events: Vec<String> = (0..50).map(|at| event(2 * at)).collect();
+        let json = folder.path().join("t.json");
+        std::fs::write(&json, format!("{{\"traceEvents\":[{}]}}", events.join(","))).unwrap();
+        let slim = folder.path().join("t.pftrace");
+        assert_eq!(run(&["slim", path(&json), "-o", path(&slim)]).0, 0);
+        let bytes = std::fs::read(&slim).unwrap();
+        let count = bytes
+            .windows(stack.len())
+            .filter(|part| *part == stack.as_bytes())
+            .count();
+        assert_eq!(count, 2, "inline when it is new, then in the dictionary");
+        let args = |file: &Path| {
+            run(&["tables", path(file), "--table", "args"])
+                .1
+                .matches(&stack)
+                .count()
+        };
+        assert_eq!((args(&json), args(&slim)), (50, 50));
+    }
+
+    #[test]
     fn a_recording_of_jax_opens_in_either_form() {
         let (space, json) = (
             data("xplane", "jax_cpu.xplane.pb"),
