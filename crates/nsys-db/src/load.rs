@@ -66,6 +66,10 @@ pub fn load(export: &Export, options: &LoadOptions) -> Result<Trace> {
     let strings = Strings::new(export, leaves.as_ref())?;
     let mut loader = Loader::new(export, strings, options)?;
     loader.places()?;
+    // Where such a range is cut depends on what is around it, and is reported.
+    if loader.linked.is_some() && loader.has_open_ranges()? {
+        loader.linked = None;
+    }
     loader.nvtx()?;
     loader.host()?;
     loader.device()?;

@@ -250,6 +250,17 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Returns `true` if a range of a thread has no end. Cost: two columns of all ranges.
+    pub(crate) fn has_open_ranges(&self) -> Result<bool> {
+        let mut found = false;
+        self.export
+            .scan(TABLE, ["eventType", "end"], |_, [kind, end]| {
+                found |= end == Value::Null && Kind::of(kind) == Kind::PushPop;
+                Ok(())
+            })?;
+        Ok(found)
+    }
+
     /// Returns `true` if only what launched GPU activity is kept, and this is neither an operator nor named like what else is
     /// wanted.
     fn leaves_out(&self, domain: i64, kind: Kind, label: &str) -> bool {

@@ -146,6 +146,15 @@ pub(crate) struct Timeline<'t> {
 
 impl<'t> Timeline<'t> {
     pub(crate) fn new(trace: &'t Trace) -> Self {
+        Self::with(trace, true)
+    }
+
+    /// Same, but without what says more of the work than when it ran and who launched it: classes, communication, counters.
+    pub(crate) fn of_times(trace: &'t Trace) -> Self {
+        Self::with(trace, false)
+    }
+
+    fn with(trace: &'t Trace, has_details: bool) -> Self {
         let origins = Origins::new(trace, false);
         let mut members: Vec<Member> = Vec::new();
         let mut member_of: FxHashMap<(Member, Option<usize>), u32> = FxHashMap::default();
@@ -180,7 +189,7 @@ impl<'t> Timeline<'t> {
             thread_of_track.push(thread);
         }
         let index = TraceIndex::new(trace, vocabulary());
-        let kinds = kinds(&index);
+        let kinds = kinds(&index, has_details);
         let threads = thread_of.len();
         let mut timeline = Self {
             trace,
@@ -192,9 +201,12 @@ impl<'t> Timeline<'t> {
             work: Vec::new(),
             blocking: FxHashMap::default(),
             children_ns: OnceCell::new(),
-            counters: counters(trace, &origins),
+            counters: match has_details {
+                true => counters(trace, &origins),
+                false => Vec::new(),
+            },
         };
-        timeline.find_work(&index);
+        timeline.find_work(&index, has_details);
         timeline.find_blocking();
         timeline
     }
@@ -218,7 +230,7 @@ impl<'t> Timeline<'t> {
         (dur - children[slice.id().index()]).max(0)
     }
 
-    fn find_work(&mut self, index: &TraceIndex<'t>) {
+    fn find_work(&mut self, index: &TraceIndex<'t>, has_classes: bool) {
         let column = CorrelationColumn::new(self.trace);
         let slices = self.trace.slices();
         let places = DevicePlaces::new(
@@ -283,7 +295,7 @@ impl<'t> Timeline<'t> {
                     Kind::Copy => sizes.iter().find_map(|c| c.int(slice)).unwrap_or(0).max(0),
                     _ => 0,
                 },
-                class: index.is_kernel(slice).then(|| index.class(slice)),
+                class: (has_classes && index.is_kernel(slice)).then(|| index.class(slice)),
                 ts: range.start.nanos(),
                 end: range.end.nanos(),
                 launch,
@@ -381,8 +393,9 @@ fn vocabulary() -> Vocabulary {
         .with_activity("memset", "*", Activity::GpuMemset)
 }
 
-/// What each slice is. A kernel communicates by its name, or by the operator that launched it.
-fn kinds(index: &TraceIndex<'_>) -> Vec<Kind> {
+/// What each slice is. A kernel communicates by its name, or by the operator that launched it; unless that is needed, all
+/// kernels compute.
+fn kinds(index: &TraceIndex<'_>, has_communication: bool) -> Vec<Kind> {
     let trace = index.trace();
     let vocabulary = index.vocabulary();
     let categories: Vec<&str> = trace.categories().map(|c| c.1).collect();
@@ -403,7 +416,8 @@ fn kinds(index: &TraceIndex<'_>) -> Vec<Kind> {
             kind
         })
         .collect();
-    for kernel in index.kernels().filter(|s| index.is_collective(*s)) {
+    let kernels = index.kernels().filter(|_| has_communication);
+    for kernel in kernels.filter(|s| index.is_collective(*s)) {
         let kind = &mut kinds[kernel.id().index()];
         if *kind == Kind::Compute {
             *kind = Kind::Communication;

@@ -194,12 +194,10 @@ fn sum(bytes: impl Iterator<Item = i64>) -> i64 {
 fn lives(device: &DeviceMemory) -> Vec<Live> {
     let mut lives: Vec<Live> = Vec::new();
     let mut open: FxHashMap<i64, usize> = FxHashMap::default();
-    let mut released: rustc_hash::FxHashSet<i64> = rustc_hash::FxHashSet::default();
     for (at, event) in device.events.iter().enumerate() {
         let number = at as u64 + 1;
         match event.action {
             Action::Alloc => {
-                released.remove(&event.address);
                 let live = Live {
                     bytes: event.bytes,
                     stack: event.stack,
@@ -216,15 +214,7 @@ fn lives(device: &DeviceMemory) -> Vec<Live> {
                 }
                 lives.push(live);
             }
-            Action::FreeRequested | Action::FreeCompleted => {
-                let is_second =
-                    event.action == Action::FreeCompleted && released.remove(&event.address);
-                if is_second {
-                    continue;
-                }
-                if event.action == Action::FreeRequested {
-                    released.insert(event.address);
-                }
+            Action::FreeRequested => {
                 match open
                     .remove(&event.address)
                     .and_then(|old| lives.get_mut(old))
@@ -238,6 +228,15 @@ fn lives(device: &DeviceMemory) -> Vec<Live> {
                         from: 0,
                         until: number,
                     }),
+                }
+            }
+            // Follows a request, which may be older than the history.
+            Action::FreeCompleted => {
+                let live = open
+                    .remove(&event.address)
+                    .and_then(|old| lives.get_mut(old));
+                if let Some(live) = live {
+                    live.until = number;
                 }
             }
             _ => {}
