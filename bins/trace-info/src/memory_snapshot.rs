@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cli::Outcome;
 use torch_dumps::Dump;
-use torch_dumps::memory::tables::{self, Answer};
+use torch_dumps::memory::{Answer, tables};
 
 use crate::args::ReportFormat;
 use crate::document::{Destination, Document};

@@ -11,11 +11,7 @@ fuzz_target!(|data: &[u8]| {
     };
     match read(source) {
         Ok(Dump::Memory(snapshot)) => {
-            let answers = [memory::tables::Answer::new(
-                "fuzzed".to_owned(),
-                snapshot,
-                3,
-            )];
+            let answers = [memory::Answer::new("fuzzed".to_owned(), snapshot, 3)];
             let [answer] = &answers;
             for device in &answer.devices {
                 let _ = device.sentence(&answer.snapshot);

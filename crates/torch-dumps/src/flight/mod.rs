@@ -1,6 +1,7 @@
 //! Dumps of the Flight Recorder: the last collectives of each rank with their state, as `TORCH_NCCL_TRACE_BUFFER_SIZE` keeps
 //! them and `TORCH_NCCL_DUMP_ON_TIMEOUT` writes them, one file for each rank.
 
+mod answer;
 mod compare;
 mod job;
 mod problem;
@@ -14,6 +15,7 @@ use crate::data::{Data, Id, Node};
 use crate::error::{Error, Result};
 pub use crate::frames::{StackId, Stacks};
 
+pub use answer::ranks_text;
 pub use compare::Mismatch;
 pub use job::{Group, Job};
 pub use problem::{Problem, ProblemKind};

@@ -4,6 +4,7 @@
 //! `_record_memory_history` was on, the events before it. The events are played forward from the state that leads to the
 //! recorded blocks, so allocations that are older than the history count from its beginning.
 
+mod answer;
 mod category;
 mod fragmentation;
 mod replay;
@@ -15,6 +16,7 @@ use crate::data::{Data, Id};
 use crate::error::Result;
 pub use crate::frames::{StackId, Stacks};
 
+pub use answer::{Answer, DeviceAnswer};
 pub use category::Category;
 pub use fragmentation::{Fragmentation, fragmentation};
 pub use replay::{Holder, Point, Replay, replay};

@@ -79,8 +79,9 @@ fn the_rank_that_did_not_arrive_is_found_in_pickles() {
     );
     assert!(sentence.contains("ranks 0, 1, 3 wait in it"), "{sentence}");
     assert!(
-        sentence
-            .contains("its last call is all_reduce 6 of group 0 (completed), in engine.py:70:step"),
+        sentence.contains(
+            "the last call of rank 2 is all_reduce 6 of group 0 (completed), in engine.py:70:step"
+        ),
         "{sentence}"
     );
     assert_eq!(tables::groups(&job).unwrap().rows(), 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use byte_source::Source;
 use serde_json::Value;
-use torch_dumps::memory::tables::{self, Answer};
+use torch_dumps::memory::{Answer, tables};
 use torch_dumps::memory::{Category, Snapshot};
 use torch_dumps::{Dump, read};
 

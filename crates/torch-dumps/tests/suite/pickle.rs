@@ -297,7 +297,7 @@ fn answer(bytes: Vec<u8>) {
     };
     match torch_dumps::read(source) {
         Ok(torch_dumps::Dump::Memory(snapshot)) => {
-            let answer = torch_dumps::memory::tables::Answer::new("t".to_owned(), snapshot, 5);
+            let answer = torch_dumps::memory::Answer::new("t".to_owned(), snapshot, 5);
             for device in &answer.devices {
                 device.sentence(&answer.snapshot);
                 device.lines(&answer.snapshot);
