@@ -19,7 +19,7 @@ fn call(group: &str, seq: i64, operation: &str, state: &str) -> Value {
         "p2p_seq_id": 0, "record_id": 0, "profiling_name": format!("nccl:{operation}"), "time_created_ns": 1000 + seq,
         "input_sizes": [[4, 8]], "output_sizes": [[4, 8]], "input_dtypes": ["Float"], "output_dtypes": ["Float"],
         "state": state, "is_p2p": operation.contains(' '),
-        "frames": [{"name": "step", "filename": "/home/someone/engine.py", "line": 7}],
+        "frames": [{"name": "step", "filename": "/srv/someone/engine.py", "line": 7}],
     })
 }
 
