@@ -327,6 +327,13 @@ pub(crate) struct ConvertArgs {
     /// Where to write: a file or '-', a new folder for parquet
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) copy: CopyArgs,
+}
+
+/// What all commands that write a copy of a trace take.
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {
     /// Replace names of hosts, users, processes and ranges, folders and GPU UUIDs by pseudonyms
     #[arg(long)]
     pub(crate) redact: bool,

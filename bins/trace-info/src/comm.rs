@@ -26,8 +26,13 @@ between the two nearest values. Clocks are aligned by the ends of collectives
 that wait for all ranks. Of a window or of steps, the collectives that start or
 were launched in them, in the time of each rank.
 
+Flight Recorder dumps of PyTorch (TORCH_NCCL_TRACE_BUFFER_SIZE), pickle or JSON,
+one for each rank: which rank did not arrive at which collective, and the first
+call of each group that differs between ranks. A folder is one job.
+
 Example:
   trace-info comm rank*.json.gz
+  trace-info comm /tmp/nccl_trace_rank_*
   trace-info comm run/ --table collectives --format csv --output collectives.csv";
 
 #[derive(Debug, Args)]
@@ -83,6 +88,9 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
         return Err(cli::usage(
             "comm joins the collectives of all ranks: choose steps with --step, not --per-step",
         ));
+    }
+    if let Some(dumps) = trace_input::dumps(&args.report.files)? {
+        return crate::flight::run(args, &dumps);
     }
     let to = Destination::open(&args.report)?;
     let report = &args.report;

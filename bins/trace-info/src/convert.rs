@@ -29,11 +29,11 @@ const ENDINGS: &[(&str, Target)] = &[
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     let target = target(args.to, &args.output)?;
     let to = Writer::open(&[&args.trace], &args.output, target)?;
-    let mut trace = read(&args.trace, &args.input, args.verbosity)?;
-    if args.redact {
+    let mut trace = read(&args.trace, &args.copy.input, args.copy.verbosity)?;
+    if args.copy.redact {
         trace = trace_convert::redact(&trace)?;
     }
-    let _stage = Stage::start("write", args.verbosity);
+    let _stage = Stage::start("write", args.copy.verbosity);
     to.write(&trace)?;
     Ok(Outcome::Fine)
 }

@@ -1,23 +1,25 @@
 //! `trace-info gpu`.
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::thread;
 
 use clap::{Args, ValueEnum};
 use cli::Outcome;
-use gpu_time::comm::{SHAPE_KEYS, host_collectives, host_communication};
+use gpu_time::comm::{HOST_MARKS, SHAPE_KEYS, host_collectives, host_communication};
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
 use gpu_time::{
     GpuTime, GpuWork, IdleBound, IdleVerdict, NoGpuWork, Note, PlaceKind, Roles, Rules, Split,
     account, idle_parts, notes, percent, split,
 };
-use perfetto_reader::{ArgPolicy, ReadOptions};
+use perfetto_reader::{ArgPolicy, HostSlices, ReadOptions};
 use rca_cycles::Limit;
 use report::human;
 use trace_input::NamedTrace;
 use trace_model::{TimeRange, Trace};
 
-use crate::args::{ClassesArgs, RULES, ReportArgs};
+use crate::args::{ClassesArgs, RULES, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty::{self, Answers};
 use crate::kernels::precise;
@@ -86,6 +88,11 @@ impl RulesArgs {
         Ok(())
     }
 
+    /// Returns `true` if of the host only the launches of GPU activity decide what counts, and how.
+    pub(crate) fn needs_launches_only(&self) -> bool {
+        matches!(self.rules, RulesName::Extended | RulesName::Exact)
+    }
+
     /// Returns the GPU activity of `trace`, with the given classes.
     pub(crate) fn work<'t>(&self, trace: &'t Trace) -> GpuWork<'t> {
         GpuWork::with_vocabulary(trace, self.classes.vocabulary())
@@ -150,20 +157,42 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     args.rules.check()?;
     let report = &args.report;
     let to = Destination::open(report)?;
+    let traces = report.traces()?;
+    // Which of host and device waits for the other is said of each trace in text, and needs all calls of the host.
+    let is_text = matches!(
+        report.format.format(),
+        ReportFormat::Text | ReportFormat::Md
+    );
+    let is_one_table = traces.len() > 1 && !args.is_parted() && !args.details;
+    let wants_headline = is_text && !is_one_table;
     let each = empty::read_each(
         report,
-        &report.traces()?,
+        &traces,
         |options| {
             args.part.keep_args(options);
             keep_shapes(options);
+            if !wants_headline && args.part.is_whole() && args.rules.needs_launches_only() {
+                options.host = HostSlices::Launching(HOST_MARKS.to_vec());
+            }
         },
-        |input| answer(args, input),
+        |input| answer(args, input, wants_headline),
     )?;
     document(args, &each)?.write(to)?;
     each.end(report)
 }
 
-fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<NoGpuWork>)> {
+impl GpuArgs {
+    /// Returns `true` if each trace has several rows.
+    fn is_parted(&self) -> bool {
+        self.part.by_step() || self.per_stream || self.per_device
+    }
+}
+
+fn answer(
+    args: &GpuArgs,
+    input: &NamedTrace,
+    wants_headline: bool,
+) -> anyhow::Result<(Answer, Option<NoGpuWork>)> {
     let work = args.rules.work(&input.trace);
     let rules = Rules::from(args.rules.rules);
     let events = args.rules.events(&work);
@@ -226,7 +255,8 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
         .map(|event| event.device)
         .collect::<BTreeSet<_>>();
     let headline = match devices.len() {
-        0 | 1 => headline(&work, &how, &time),
+        _ if !wants_headline => String::new(),
+        0 | 1 => headline(&work, &how, &time, args.report.input.threads().get()),
         count => {
             let mut by_device = Split::default();
             by_device.window = how.window;
@@ -285,20 +315,30 @@ fn outlier_legend(rows: &[GpuRow], document: &mut Document) {
 }
 
 /// Returns the bound of the GPU time, with its evidence in numbers.
-fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
+fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: usize) -> String {
     let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
     let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
     let copy = share(time.exposed_memcpy_ns);
     let is_copy = copy > idle.max(comm).max(share(time.comp_ns));
-    let slack = rca_cycles::slack(work.trace(), how.window);
+    let slack = || rca_cycles::slack(work.trace(), how.window);
+    // The host could not have started work sooner that starts long after its launch.
+    let (slack, verdict) = match threads {
+        1 => (slack(), idle_verdict(work, how)),
+        _ => thread::scope(|scope| {
+            let slack = scope.spawn(slack);
+            let verdict = idle_verdict(work, how);
+            (
+                slack.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                verdict,
+            )
+        }),
+    };
     let limit = slack.and_then(|slack| Some((slack, slack.limit()?)));
     let is_host = |(slack, limit): (rca_cycles::Slack, Limit)| match limit {
         Limit::Host => true,
         Limit::Turns => slack.mostly_host(),
         _ => false,
     };
-    // The host could not have started work sooner that starts long after its launch.
-    let verdict = idle_verdict(work, how);
     let reason = match idle >= comm {
         true => idle_reason(&verdict),
         false => None,
@@ -392,7 +432,7 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
     if args.rules.rules != RulesName::Extended {
         document.csv = Some((tables::reference(&rows)?, "nan"));
     }
-    let parted = args.part.by_step() || args.per_stream || args.per_device;
+    let parted = args.is_parted();
     if answers.len() > 1 && !parted && !args.details {
         document.sentence(gpu_time::answer::traces(&rows));
         document.table("", tables::traces(&rows)?);

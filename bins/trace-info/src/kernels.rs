@@ -185,6 +185,11 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             {
                 keys.push("Input Dims".to_owned());
             }
+            let by_launch = [ByName::Operator, ByName::Module, ByName::Shape];
+            let needs_ranges = args.by.iter().any(|by| by_launch.contains(by));
+            if !needs_ranges && wanted.is_whole() && args.rules.needs_launches_only() {
+                options.host = perfetto_reader::HostSlices::Launching(Vec::new());
+            }
         },
         |input| {
             let work = args.rules.work(&input.trace);

@@ -18,8 +18,14 @@ From PyTorch's allocation events (profile_memory=True) and counters of memory.
 The first number of a window or step is what was in use when it began. A step is
 the time between its ends on the host.
 
+Memory snapshots of PyTorch (torch.cuda.memory._dump_snapshot) are read without
+running their pickle: who holds the peak, by category and stack; fragmentation.
+Sizes are those asked for; a stack is shown by its innermost frame of Python
+outside of PyTorch.
+
 Example:
   trace-info memory t.json.gz
+  trace-info memory snapshot.pickle --format csv --output holders.csv
   trace-info memory t.json.gz --per-step
   trace-info memory t.json.gz --series 500 --json";
 
@@ -88,6 +94,9 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
         return Err(cli::usage("--series does not go with steps: give --window"));
     }
     let report = &args.report;
+    if let Some(dumps) = trace_input::dumps(&report.files)? {
+        return crate::memory_snapshot::run(args, &dumps);
+    }
     let to = Destination::open(report)?;
     let each = empty::read_each(
         report,

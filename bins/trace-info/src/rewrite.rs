@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use byte_source::output::AtomicFile;
 use clap::Args;
-use cli::{InputArgs, Outcome, Output, Stage, VerbosityArgs};
+use cli::{Outcome, Output, Stage, VerbosityArgs};
 use gpu_time::GpuWork;
 use gpu_time::WindowSpec;
 use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks};
@@ -14,7 +14,7 @@ use report::human;
 use trace_convert::{Alignment, Slim};
 use trace_model::Trace;
 
-use crate::args::Target;
+use crate::args::{CopyArgs, Target};
 use crate::convert::{NewFolder, Writer, read, target};
 
 pub(crate) const SLIM_HELP: &str = "\
@@ -85,13 +85,8 @@ struct OutArgs {
     /// Where to write: a file or '-'
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
-    /// Replace names of hosts, users, processes and ranges, folders and GPU UUIDs by pseudonyms
-    #[arg(long)]
-    redact: bool,
     #[command(flatten)]
-    input: InputArgs,
-    #[command(flatten)]
-    verbosity: VerbosityArgs,
+    copy: CopyArgs,
 }
 
 #[derive(Debug, Args)]
@@ -108,13 +103,8 @@ pub(crate) struct MergeArgs {
     /// Where to write the offsets of the clocks, as Perfetto reads them beside the originals
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// Replace names of hosts, users, processes and ranges, folders and GPU UUIDs by pseudonyms
-    #[arg(long)]
-    redact: bool,
     #[command(flatten)]
-    input: InputArgs,
-    #[command(flatten)]
-    verbosity: VerbosityArgs,
+    copy: CopyArgs,
 }
 
 #[derive(Debug, Args)]
@@ -152,7 +142,7 @@ pub(crate) fn slim(args: &SlimArgs) -> anyhow::Result<Outcome> {
     let out = &args.out;
     let target = target(out.to, &out.output)?;
     let to = Writer::open(&[&args.trace], &out.output, target)?;
-    let whole = read(&args.trace, &out.input, out.verbosity)?;
+    let whole = read(&args.trace, &out.copy.input, out.copy.verbosity)?;
     let mut options = Slim::default();
     options.window = match args.window {
         Some(spec) => spec
@@ -189,12 +179,12 @@ pub(crate) fn slim(args: &SlimArgs) -> anyhow::Result<Outcome> {
             span.end.nanos()
         )));
     }
-    if out.redact {
+    if out.copy.redact {
         trace = trace_convert::redact(&trace)?;
     }
     to.write(&trace)?;
     note_sizes(
-        out.verbosity,
+        out.copy.verbosity,
         &args.trace,
         &out.output,
         (before, trace.len()),
@@ -216,14 +206,14 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
 
 fn repaired(args: &RepairArgs) -> anyhow::Result<Trace> {
     let out = &args.out;
-    let found = trace_convert::repair(&read(&args.trace, &out.input, out.verbosity)?)?;
-    out.verbosity.note(format!(
+    let found = trace_convert::repair(&read(&args.trace, &out.copy.input, out.copy.verbosity)?)?;
+    out.copy.verbosity.note(format!(
         "{}: {} overlapping slices moved to rows of their own, {} open slices closed",
         args.trace.display(),
         human::count(found.moved),
         human::count(found.closed)
     ));
-    match out.redact {
+    match out.copy.redact {
         true => Ok(trace_convert::redact(&found.trace)?),
         false => Ok(found.trace),
     }
@@ -255,7 +245,7 @@ fn part_ranks(args: &RepairArgs) -> anyhow::Result<Outcome> {
         let target = target(out.to, &path)?;
         let own = trace_convert::part(&trace, part)?;
         Writer::open(&[], &path, target)?.write(&own)?;
-        out.verbosity.note(format!(
+        out.copy.verbosity.note(format!(
             "{name}: process {}, {} slices",
             part.pid,
             human::count(own.len() as u64)
@@ -275,7 +265,7 @@ struct Rank {
 }
 
 pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
-    let paths = trace_input::expand_ranks(&args.files, args.verbosity)?;
+    let paths = trace_input::expand_ranks(&args.files, args.copy.verbosity)?;
     let outputs = args.output.iter().chain(&args.manifest);
     cli::refuse_overwrite(&paths, outputs)?;
     let out = match &args.output {
@@ -302,10 +292,10 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     };
     let base = ranks.first().map_or(0, |rank| rank.base_ns);
-    let _stage = Stage::start("write", args.verbosity);
+    let _stage = Stage::start("write", args.copy.verbosity);
     for (place, rank) in (0_u32..).zip(&ranks) {
-        let mut trace = read(&rank.path, &args.input, args.verbosity)?;
-        if args.redact {
+        let mut trace = read(&rank.path, &args.copy.input, args.copy.verbosity)?;
+        if args.copy.redact {
             trace = trace_convert::redact(&trace)?;
         }
         let placed = trace_convert::rank(&trace, place, &rank.label, rank.alignment, base)?;
@@ -325,8 +315,8 @@ fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
     };
     let each = trace_input::read_each(
         paths,
-        &args.input,
-        args.verbosity,
+        &args.copy.input,
+        args.copy.verbosity,
         |options| options.snap_ns = 0,
         digest,
     )?;
@@ -363,7 +353,7 @@ fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
                     error_ns: Some(clock.fit.error_at(middle.saturating_add(own))),
                 };
             }
-            (None, true) => args.verbosity.note(format!(
+            (None, true) => args.copy.verbosity.note(format!(
                 "warning: {}: no collective joins its clock to that of the first rank: its clock is as recorded",
                 digest.source
             )),
@@ -371,7 +361,7 @@ fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
         }
         let label = format!("rank {}", digest.rank.0);
         let error = alignment.error_ns.filter(|_| at > 0);
-        args.verbosity.note(format!(
+        args.copy.verbosity.note(format!(
             "{label} ({}): clock moved by {} ns{}",
             digest.source,
             alignment.offset_ns,

@@ -3,7 +3,7 @@
 use report::human;
 use trace_model::{IssueKind, Severity};
 
-use crate::account::{GpuTime, account};
+use crate::account::{Account, GpuTime};
 use crate::note::Note;
 use crate::rules::{Roles, Rules};
 use crate::work::{GpuEvent, GpuWork, Selection, WorkKind};
@@ -83,13 +83,14 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
             .count(left_out),
         );
     }
-    let mut linked: Vec<GpuEvent> = Vec::with_capacity(events.len());
+    let (mut linked, mut roles) = (Account::new(), Roles::new(work, rules));
     let (mut unlinked, mut unlinked_ns, mut skewed) = (0_u64, 0_i64, 0_u64);
     for event in events {
         match work.launch_of(event) {
             Some(call) => {
                 skewed += u64::from(call.ts().nanos() > event.start_ns);
-                linked.push(*event);
+                let role = roles.of(event);
+                linked.add(event.kind, role, event.interval());
             }
             None => {
                 unlinked += 1;
@@ -98,7 +99,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         }
     }
     if unlinked > 0 {
-        let without = account(&mut Roles::new(work, rules), &linked, None);
+        let without = linked.finish();
         let busy = time.busy_ns - without.busy_ns;
         notes.push(
             Note::new(

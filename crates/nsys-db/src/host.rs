@@ -113,6 +113,10 @@ impl Loader<'_> {
                 return Ok(());
             };
             self.count_row(SYNC);
+            if self.linked.is_some() {
+                self.extend(start, end);
+                return Ok(());
+            }
             let none = i64::from(u32::MAX);
             let wait = Wait {
                 row,
@@ -220,6 +224,19 @@ impl Loader<'_> {
                 if call.launches || call.launches_graph {
                     self.launching.insert(process);
                 }
+            }
+            let is_kept = self
+                .linked
+                .as_ref()
+                .is_none_or(|linked| correlation.is_some_and(|id| linked.contains(process, id)));
+            if !is_kept {
+                let has_chain = chains.id_of_call(thread, correlation, chain).is_some();
+                self.counts.chains += u64::from(has_chain && !is_early);
+                match is_early {
+                    true => self.counts.before += 1,
+                    false => self.extend(start, end),
+                }
+                return Ok(());
             }
             self.list.clear();
             self.int(self.keys.correlation, correlation);
@@ -350,6 +367,11 @@ impl Loader<'_> {
                 return Ok(());
             };
             self.count_row(table);
+            if self.linked.is_some() {
+                self.counts.overhead += u64::from(is_overhead);
+                self.extend(start, end);
+                return Ok(());
+            }
             let name = match self.name(name)? {
                 Some(name) => Some(name),
                 None => self.name(text)?,

@@ -29,6 +29,7 @@
 //! ```
 
 mod chains;
+mod clock;
 mod collective;
 mod counters;
 mod device;
@@ -48,6 +49,7 @@ mod recognise;
 mod session;
 mod strings;
 
+pub use clock::{Alignment, SessionClock, align};
 pub use error::{Error, Result};
 pub use export::{Export, kind_of};
 pub use ids::ProcessKey;

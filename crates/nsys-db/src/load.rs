@@ -30,6 +30,11 @@ pub struct LoadOptions {
     pub range: Option<TimeRange>,
     /// Keep only the events of this process. Default is all processes.
     pub process: Option<ProcessKey>,
+    /// Keep only the slices of the host that say what launched GPU activity: the launch calls, the operators, and ranges whose
+    /// names begin like one of these. The others are counted. If there is no GPU activity, all are kept. Default is all.
+    pub host_names: Option<Vec<&'static str>>,
+    /// Nanoseconds to add to the offset from recorded times to Unix time, to put several reports on one clock. Default is 0.
+    pub clock_shift_ns: i64,
     /// Read counters, and when threads were off their CPU: often the largest tables. Default is true.
     pub counters: bool,
     /// Maximum number of places kept per kind of issue. Default is [`trace_model::DEFAULT_PLACES`].
@@ -43,6 +48,8 @@ impl Default for LoadOptions {
             categories: None,
             range: None,
             process: None,
+            host_names: None,
+            clock_shift_ns: 0,
             counters: true,
             places: trace_model::DEFAULT_PLACES,
         }
@@ -59,6 +66,10 @@ pub fn load(export: &Export, options: &LoadOptions) -> Result<Trace> {
     let strings = Strings::new(export, leaves.as_ref())?;
     let mut loader = Loader::new(export, strings, options)?;
     loader.places()?;
+    // Where such a range is cut depends on what is around it, and is reported.
+    if loader.linked.is_some() && loader.has_open_ranges()? {
+        loader.linked = None;
+    }
     loader.nvtx()?;
     loader.host()?;
     loader.device()?;
@@ -185,6 +196,8 @@ pub(crate) struct Loader<'e> {
     pub(crate) working: FxHashSet<ProcessKey>,
     /// Process of GPU activities that do not state any.
     pub(crate) sole_process: Option<Option<ProcessKey>>,
+    /// Correlation ids of GPU activities, if only calls with one of these are kept.
+    pub(crate) linked: Option<LinkedIds>,
     /// First start and last end of rows.
     pub(crate) extent: Option<(i64, i64)>,
     /// Number and names of domains of ranges, for the report.
@@ -198,6 +211,28 @@ pub(crate) struct Loader<'e> {
     last_thread: Option<(i64, LaneId)>,
     triples: FxHashMap<[i64; 3], StrId>,
     pub(crate) list: Vec<Arg>,
+}
+
+/// Correlation ids by process: one bit each, because ids are dense.
+#[derive(Default)]
+pub(crate) struct LinkedIds(FxHashMap<(ProcessKey, i64), u64>);
+
+impl LinkedIds {
+    fn place(id: i64) -> (i64, u64) {
+        (id >> 6, 1 << (id & 63))
+    }
+
+    fn insert(&mut self, process: ProcessKey, id: i64) {
+        let (block, bit) = Self::place(id);
+        *self.0.entry((process, block)).or_default() |= bit;
+    }
+
+    pub(crate) fn contains(&self, process: ProcessKey, id: i64) -> bool {
+        let (block, bit) = Self::place(id);
+        self.0
+            .get(&(process, block))
+            .is_some_and(|bits| bits & bit != 0)
+    }
 }
 
 /// A call that ended before the collection started.
@@ -250,7 +285,7 @@ impl<'e> Loader<'e> {
         let session = Session::read(export)?;
         builder.meta.format = "nsys";
         builder.meta.clock = session.clock();
-        builder.meta.base_time_ns = session.base_ns();
+        builder.meta.base_time_ns = session.base_ns().saturating_add(options.clock_shift_ns);
         builder.meta.input_bytes = export.bytes();
         builder.meta.launches_within_process = true;
         Ok(Self {
@@ -269,6 +304,7 @@ impl<'e> Loader<'e> {
             launching: FxHashSet::default(),
             working: FxHashSet::default(),
             sole_process: None,
+            linked: None,
             extent: None,
             domains: BTreeMap::new(),
             thread_names: FxHashMap::default(),
@@ -551,6 +587,11 @@ impl<'e> Loader<'e> {
     fn places(&mut self) -> Result<()> {
         let mut places: FxHashSet<Recorded> = FxHashSet::default();
         let mut last = None;
+        let mut linked = self
+            .options
+            .host_names
+            .as_ref()
+            .map(|_| LinkedIds::default());
         let start_ns = self.session.start_ns();
         let export = self.export;
         for table in crate::device::TABLES {
@@ -561,11 +602,12 @@ impl<'e> Loader<'e> {
                 "deviceId",
                 "contextId",
                 "streamId",
+                "correlationId",
             ];
             export.scan(
                 table,
                 columns,
-                |_, [start, end, process, device, context, stream]| {
+                |_, [start, end, process, device, context, stream, correlation]| {
                     let (Some(start), Some(end)) = (start.as_int(), end.as_int()) else {
                         return Ok(());
                     };
@@ -578,6 +620,9 @@ impl<'e> Loader<'e> {
                         context: context.as_int().unwrap_or(0),
                         stream: stream.as_int().unwrap_or(0),
                     };
+                    if let (Some(linked), Some(id)) = (&mut linked, correlation.as_int()) {
+                        linked.insert(place.process, id);
+                    }
                     if last != Some(place) {
                         last = Some(place);
                         places.insert(place);
@@ -588,6 +633,8 @@ impl<'e> Loader<'e> {
         }
         let mut places: Vec<Recorded> = places.into_iter().collect();
         places.sort_unstable();
+        let is_wanted = |place: &Recorded| self.wants_process(place.process);
+        self.linked = linked.filter(|_| places.iter().any(is_wanted));
         self.identity = Some(Identity::new(export, &places)?);
         Ok(())
     }

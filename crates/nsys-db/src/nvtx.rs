@@ -138,6 +138,7 @@ impl Loader<'_> {
             };
             self.count_row(TABLE);
             self.list.clear();
+            let is_left_out = self.leaves_out(domain, kind, &label);
             let shown_domain = match domain {
                 0 => String::new(),
                 _ => match names.domains.get(&(process, domain)) {
@@ -145,6 +146,13 @@ impl Loader<'_> {
                     None => format!("domain {domain}"),
                 },
             };
+            if is_left_out {
+                let counted = self.domains.entry((process, shown_domain)).or_default();
+                counted[usize::from(kind == Kind::Mark)] += 1;
+                self.counts.ranges += u64::from(kind != Kind::Mark);
+                self.extend(start, end.unwrap_or(start));
+                return Ok(());
+            }
             if domain != 0 {
                 self.arg_text(self.keys.domain, &shown_domain);
             }
@@ -240,6 +248,27 @@ impl Loader<'_> {
         self.put_collectives()?;
         self.put_free(free);
         Ok(())
+    }
+
+    /// Returns `true` if a range of a thread has no end. Cost: two columns of all ranges.
+    pub(crate) fn has_open_ranges(&self) -> Result<bool> {
+        let mut found = false;
+        self.export
+            .scan(TABLE, ["eventType", "end"], |_, [kind, end]| {
+                found |= end == Value::Null && Kind::of(kind) == Kind::PushPop;
+                Ok(())
+            })?;
+        Ok(found)
+    }
+
+    /// Returns `true` if only what launched GPU activity is kept, and this is neither an operator nor named like what else is
+    /// wanted.
+    fn leaves_out(&self, domain: i64, kind: Kind, label: &str) -> bool {
+        let (Some(_), Some(names)) = (&self.linked, &self.options.host_names) else {
+            return false;
+        };
+        let is_operator = domain == 0 && kind == Kind::PushPop && Operator::parse(label).is_some();
+        !is_operator && !names.iter().any(|name| label.starts_with(name))
     }
 
     fn mark(&mut self, lane: LaneId, time: i64, data: SliceData) {

@@ -676,3 +676,69 @@ fn work_without_a_process_is_not_taken_for_processes_without_work() {
     }
     assert_eq!(has(&known.load(), "process_without_work"), Some(1));
 }
+
+#[test]
+fn with_launches_only_everything_is_counted_and_every_link_is_kept() {
+    let mut made = Made::new();
+    let (launch, record, k) = (
+        made.string("cudaLaunchKernel"),
+        made.string("cudaEventRecord"),
+        made.string("k"),
+    );
+    made.calls().kernels().ranges();
+    for (pid, at) in [(10, 0), (20, 7)] {
+        made.call(pid, (at - 500, at - 400), 3, launch)
+            .call(pid, (at + 100, at + 110), 1, launch)
+            .call(pid, (at + 120, at + 130), 2, record)
+            .call(pid, (at + 140, at + 150), 0, record)
+            // Its GPU activity was not recorded.
+            .call(pid, (at + 160, at + 170), 900, launch)
+            .kernel(pid, (at + 200, at + 300), (0, 7), 1, k)
+            .kernel(pid, (at + 300, at + 400), (0, 7), 3, k)
+            .range(pid, (at + 90, Some(at + 180)), 59, "step", 0)
+            .range(pid, (at + 95, Some(at + 175)), 59, "aten::mm, seq = 4", 0)
+            .range(pid, (at + 500, Some(at + 600)), 59, "gloo:barrier", 0)
+            .range(pid, (at + 550, None), 34, "mark", 0);
+    }
+    let less = |made: &Made| {
+        let mut options = LoadOptions::default();
+        options.host_names = Some(vec!["gloo:"]);
+        load(&Export::open(made.path()).unwrap(), &options).unwrap()
+    };
+    let (all, some) = (made.load(), less(&made));
+    assert_eq!(launches(&some), launches(&all));
+    assert_eq!(places(&some), places(&all));
+    assert_eq!(some.meta().events, all.meta().events);
+    assert_eq!(some.meta().records, all.meta().records);
+    assert_eq!(some.meta().limits, all.meta().limits);
+    assert_eq!(some.meta().sections, all.meta().sections);
+    let mut names: Vec<&str> = some.slices().filter_map(|slice| slice.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, ["aten::mm", "cudaLaunchKernel", "gloo:barrier", "k"]);
+    // Two launches, an operator, a collective of the host and two kernels of each process.
+    assert_eq!((some.len(), all.len()), (12, 22));
+
+    // Where an open range is cut is reported, and depends on all others.
+    made.range(10, (700, None), 59, "open", 0);
+    assert_eq!(less(&made).len(), made.load().len());
+    // Without GPU activity the calls are what is left to explain it.
+    made.sql("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL; DELETE FROM NVTX_EVENTS WHERE end IS NULL");
+    assert_eq!(less(&made).len(), made.load().len());
+}
+
+#[test]
+fn a_shift_of_the_clock_moves_the_origin_only() {
+    let mut made = Made::new();
+    let k = made.string("k");
+    made.kernels().kernel(10, (100, 200), (0, 7), 1, k).sql(
+        "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, systemClockNs INTEGER);
+         INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (5000, 70)",
+    );
+    let export = Export::open(made.path()).unwrap();
+    let mut options = LoadOptions::default();
+    options.clock_shift_ns = -300;
+    let trace = load(&export, &options).unwrap();
+    assert_eq!(trace.meta().base_time_ns, 4_700);
+    assert_eq!(trace.slices().next().unwrap().ts().nanos(), 100);
+}

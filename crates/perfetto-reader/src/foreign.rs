@@ -43,12 +43,12 @@ const PERF: Foreign = Foreign {
     remedy: "it holds samples of the host and no GPU activity",
 };
 const PICKLE: Foreign = Foreign {
-    what: "a Python pickle, perhaps a memory snapshot of PyTorch",
-    remedy: "give the trace that export_chrome_trace wrote",
+    what: "a Python pickle",
+    remedy: "memory snapshots of PyTorch are read by `trace-info memory`, Flight Recorder dumps by `trace-info comm`",
 };
 const XPLANE: Foreign = Foreign {
     what: "an XPlane of JAX or TensorFlow",
-    remedy: "give the .trace.json.gz that the profiler writes next to it",
+    remedy: "the crate xplane reads it; or give the .trace.json.gz that the profiler writes next to it",
 };
 
 /// First bytes of a file, leading blanks skipped, and the kind that they identify.
@@ -114,7 +114,14 @@ const KEYS: &[(&[&str], Foreign)] = &[
         &["segments", "device_traces"],
         Foreign {
             what: "a memory snapshot of PyTorch",
-            remedy: "give the trace that export_chrome_trace wrote",
+            remedy: "it is read by `trace-info memory`",
+        },
+    ),
+    (
+        &["pg_config"],
+        Foreign {
+            what: "a Flight Recorder dump of PyTorch",
+            remedy: "give the dumps of all ranks to `trace-info comm`",
         },
     ),
     (

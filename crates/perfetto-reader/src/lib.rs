@@ -40,7 +40,7 @@ use byte_source::Source;
 use trace_model::Trace;
 
 pub use error::Error;
-pub use options::{ArgPolicy, ReadOptions};
+pub use options::{ArgPolicy, HostSlices, ReadOptions};
 pub use sniff::{Format, sniff};
 
 /// Reads a whole trace of any supported format.

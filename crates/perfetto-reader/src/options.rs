@@ -17,6 +17,17 @@ pub enum ArgPolicy {
     Only(Vec<String>),
 }
 
+/// Selects the slices of the host to keep.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum HostSlices {
+    /// All.
+    #[default]
+    All,
+    /// What says what launched GPU activity: the calls that launched some and the operators around them; and slices whose names
+    /// begin like one of these.
+    Launching(Vec<&'static str>),
+}
+
 /// Options of [`crate::read`]. The default keeps everything and uses all cores.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -30,6 +41,9 @@ pub struct ReadOptions {
     pub categories: Option<Vec<String>>,
     /// Keep only events that start in this range. Default is everything.
     pub range: Option<TimeRange>,
+    /// A format whose host slices are tables of their own leaves out the others, and counts them; other formats always have
+    /// all. If the recording has no GPU activity, all are kept, so that the reason can be found. Default is all.
+    pub host: HostSlices,
     /// Reads counters. A format whose counters are tables of their own leaves them out otherwise; others always have them.
     /// Default is true.
     pub counters: bool,
@@ -66,6 +80,7 @@ impl Default for ReadOptions {
             args: ArgPolicy::All,
             categories: None,
             range: None,
+            host: HostSlices::All,
             counters: true,
             overlap: OverlapPolicy::Spill,
             snap_ns: 0,

@@ -129,7 +129,7 @@ impl Slack {
 ///
 /// Cost: a few passes over the slices.
 pub fn slack(trace: &Trace, window: Option<TimeRange>) -> Option<Slack> {
-    let timeline = Timeline::new(trace);
+    let timeline = Timeline::of_times(trace);
     let mut busy: BTreeMap<u32, i64> = BTreeMap::new();
     for w in &timeline.work {
         *busy.entry(w.process).or_default() += w.end - w.ts;

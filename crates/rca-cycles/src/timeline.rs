@@ -1,5 +1,7 @@
 //! A trace as this crate looks at it: what each slice is, and where it runs.
 
+use std::cell::OnceCell;
+
 use rustc_hash::FxHashMap;
 use trace_model::correlation::CorrelationColumn;
 use trace_model::kernel::{
@@ -137,13 +139,22 @@ pub(crate) struct Timeline<'t> {
     pub(crate) work: Vec<Work>,
     /// Calls that launch work and wait for it, or for room in the queue: until when, ns.
     pub(crate) blocking: FxHashMap<SliceId, i64>,
-    /// Time of children on the same thread, by row.
-    pub(crate) children_ns: Vec<i64>,
+    /// Time of children on the same thread, by row; found when first needed.
+    children_ns: OnceCell<Vec<i64>>,
     pub(crate) counters: Vec<Counter>,
 }
 
 impl<'t> Timeline<'t> {
     pub(crate) fn new(trace: &'t Trace) -> Self {
+        Self::with(trace, true)
+    }
+
+    /// Same, but without what says more of the work than when it ran and who launched it: classes, communication, counters.
+    pub(crate) fn of_times(trace: &'t Trace) -> Self {
+        Self::with(trace, false)
+    }
+
+    fn with(trace: &'t Trace, has_details: bool) -> Self {
         let origins = Origins::new(trace, false);
         let mut members: Vec<Member> = Vec::new();
         let mut member_of: FxHashMap<(Member, Option<usize>), u32> = FxHashMap::default();
@@ -178,7 +189,7 @@ impl<'t> Timeline<'t> {
             thread_of_track.push(thread);
         }
         let index = TraceIndex::new(trace, vocabulary());
-        let kinds = kinds(&index);
+        let kinds = kinds(&index, has_details);
         let threads = thread_of.len();
         let mut timeline = Self {
             trace,
@@ -189,12 +200,14 @@ impl<'t> Timeline<'t> {
             threads,
             work: Vec::new(),
             blocking: FxHashMap::default(),
-            children_ns: vec![0; trace.len()],
-            counters: counters(trace, &origins),
+            children_ns: OnceCell::new(),
+            counters: match has_details {
+                true => counters(trace, &origins),
+                false => Vec::new(),
+            },
         };
-        timeline.find_work(&index);
+        timeline.find_work(&index, has_details);
         timeline.find_blocking();
-        timeline.sum_children();
         timeline
     }
 
@@ -213,10 +226,11 @@ impl<'t> Timeline<'t> {
     /// Own time of a slice of host code, ns.
     pub(crate) fn self_ns(&self, slice: Slice<'_>) -> i64 {
         let dur = slice.range().duration().get();
-        (dur - self.children_ns[slice.id().index()]).max(0)
+        let children = self.children_ns.get_or_init(|| self.sum_children());
+        (dur - children[slice.id().index()]).max(0)
     }
 
-    fn find_work(&mut self, index: &TraceIndex<'t>) {
+    fn find_work(&mut self, index: &TraceIndex<'t>, has_classes: bool) {
         let column = CorrelationColumn::new(self.trace);
         let slices = self.trace.slices();
         let places = DevicePlaces::new(
@@ -230,7 +244,7 @@ impl<'t> Timeline<'t> {
             let plain = column.of(slice).map(|id| id.0);
             plain.or_else(|| nested_int(text(slice)?, "correlation").filter(|id| *id != 0))
         };
-        let mut calls: FxHashMap<i64, (SliceId, i64, u32)> = FxHashMap::default();
+        let mut calls: FxHashMap<i64, (SliceId, u32)> = FxHashMap::default();
         let mut clashes: FxHashMap<(u32, i64), (SliceId, i64)> = FxHashMap::default();
         for slice in self.trace.slices() {
             let kind = self.kind(slice);
@@ -242,16 +256,11 @@ impl<'t> Timeline<'t> {
                 continue;
             };
             let process = self.process(slice);
-            let found = (slice.id(), slice.ts().nanos());
-            match calls.get(&id) {
-                // A driver call inside the runtime call that carries the same id.
-                Some(old) if old.2 == process => {}
-                Some(_) => {
-                    clashes.entry((process, id)).or_insert(found);
-                }
-                None => {
-                    calls.insert(id, (found.0, found.1, process));
-                }
+            let first = *calls.entry(id).or_insert((slice.id(), process));
+            // Else a driver call inside the runtime call that carries the same id.
+            if first.1 != process {
+                let found = (slice.id(), slice.ts().nanos());
+                clashes.entry((process, id)).or_insert(found);
             }
         }
         let several = !clashes.is_empty();
@@ -267,7 +276,8 @@ impl<'t> Timeline<'t> {
                 let own = clashes.get(&(process, id)).copied();
                 own.or_else(|| {
                     let call = calls.get(&id)?;
-                    (!several || call.2 == process).then_some((call.0, call.1))
+                    let is_own = !several || call.1 == process;
+                    is_own.then(|| (call.0, self.trace.slice(call.0).ts().nanos()))
                 })
             });
             let range = slice.range();
@@ -285,7 +295,7 @@ impl<'t> Timeline<'t> {
                     Kind::Copy => sizes.iter().find_map(|c| c.int(slice)).unwrap_or(0).max(0),
                     _ => 0,
                 },
-                class: index.is_kernel(slice).then(|| index.class(slice)),
+                class: (has_classes && index.is_kernel(slice)).then(|| index.class(slice)),
                 ts: range.start.nanos(),
                 end: range.end.nanos(),
                 launch,
@@ -352,7 +362,8 @@ impl<'t> Timeline<'t> {
         }
     }
 
-    fn sum_children(&mut self) {
+    fn sum_children(&self) -> Vec<i64> {
+        let mut sums = vec![0; self.trace.len()];
         for slice in self.trace.slices() {
             if !self.kind(slice).is_code() {
                 continue;
@@ -362,9 +373,10 @@ impl<'t> Timeline<'t> {
             if let Some(parent) = around {
                 let end = slice.end().min(parent.end());
                 let inside = (end - slice.ts()).get().max(0);
-                self.children_ns[parent.id().index()] += inside;
+                sums[parent.id().index()] += inside;
             }
         }
+        sums
     }
 }
 
@@ -381,8 +393,9 @@ fn vocabulary() -> Vocabulary {
         .with_activity("memset", "*", Activity::GpuMemset)
 }
 
-/// What each slice is. A kernel communicates by its name, or by the operator that launched it.
-fn kinds(index: &TraceIndex<'_>) -> Vec<Kind> {
+/// What each slice is. A kernel communicates by its name, or by the operator that launched it; unless that is needed, all
+/// kernels compute.
+fn kinds(index: &TraceIndex<'_>, has_communication: bool) -> Vec<Kind> {
     let trace = index.trace();
     let vocabulary = index.vocabulary();
     let categories: Vec<&str> = trace.categories().map(|c| c.1).collect();
@@ -403,7 +416,8 @@ fn kinds(index: &TraceIndex<'_>) -> Vec<Kind> {
             kind
         })
         .collect();
-    for kernel in index.kernels().filter(|s| index.is_collective(*s)) {
+    let kernels = index.kernels().filter(|_| has_communication);
+    for kernel in kernels.filter(|s| index.is_collective(*s)) {
         let kind = &mut kinds[kernel.id().index()];
         if *kind == Kind::Compute {
             *kind = Kind::Communication;

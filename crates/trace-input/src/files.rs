@@ -160,9 +160,13 @@ pub fn explain_folder(folder: &Path) -> Option<String> {
     (!sentences.is_empty()).then(|| format!("{}: {}", folder.display(), sentences.join("; ")))
 }
 
-/// Returns the files that are JAX's second form of another file in their folder.
+/// Returns the files that are another form of a recording of JAX in their folder: its conversion for Perfetto, and the
+/// XSpace that both were made of.
 fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
-    let is_copy = |path: &Path| path.file_name().is_some_and(|name| name == JAX_COPY);
+    let is_copy = |path: &Path| {
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        name.is_some_and(|name| name == JAX_COPY || name.ends_with(".xplane.pb"))
+    };
     let has_original = |copy: &PathBuf| {
         let next_to = |path: &&PathBuf| path.parent() == copy.parent() && !is_copy(path);
         let mut originals = found.iter().filter(next_to);

@@ -38,8 +38,8 @@ const KINDS: [Kind; 9] = [
     },
     Kind {
         ends: &[".pickle", ".pkl"],
-        what: "Python pickles, as memory snapshots of PyTorch",
-        remedy: "give the trace that export_chrome_trace wrote",
+        what: "Python pickles",
+        remedy: "`trace-info memory` reads memory snapshots of PyTorch, `trace-info comm` Flight Recorder dumps",
     },
     Kind {
         ends: &[".rpd"],

@@ -4,6 +4,7 @@
 //! * [`read()`] opens a trace of any format, shows progress and reports its issues on standard
 //!   error;
 //! * [`read_each`] reads several, some at once, with bounded memory;
+//! * [`dumps`] and [`read_dump`] recognise and read dumps of PyTorch that are no traces;
 //! * [`kernel_rules`] reads the rules of `--classes`;
 //! * [`ranks`] determines which rank of the job recorded which trace.
 //!
@@ -18,6 +19,7 @@
 //! ```
 
 mod classes;
+mod dumps;
 mod files;
 mod label;
 mod left_out;
@@ -26,6 +28,7 @@ mod rank;
 mod read;
 
 pub use classes::kernel_rules;
+pub use dumps::{dumps, read_dump};
 pub use files::{
     expand, expand_ranks, explain_folder, is_package, is_trace, short_name, without_events,
 };

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use byte_source::Source;
 use cli::VerbosityArgs;
 use nsys_db::{Export, LoadOptions, ProcessKey};
-use perfetto_reader::{ArgPolicy, ReadOptions};
+use perfetto_reader::{HostSlices, ReadOptions};
 use sqlite_scan::Database;
 use trace_model::Trace;
+
+use crate::read::kept_args;
 
 /// Separates an export from one of its processes, as an archive from a member.
 const SEPARATOR: char = '!';
@@ -143,6 +145,35 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns the nanoseconds to add to the Unix time of each path, so that reports of one host are on its clock.
+pub(crate) fn clock_shifts(paths: &[PathBuf], verbosity: VerbosityArgs) -> Vec<i64> {
+    if paths.len() < 2 {
+        return vec![0; paths.len()];
+    }
+    // What cannot be read is reported by its reader.
+    let clock = |path: &PathBuf| {
+        let export = recognised(file_of(path)).ok()??;
+        nsys_db::SessionClock::read(&export).ok()
+    };
+    let clocks: Vec<_> = paths.iter().map(clock).collect();
+    let found = nsys_db::align(&clocks);
+    if found.utc_error_ns > 0 {
+        verbosity.note(format!(
+            "note: {} reports are aligned by the system clock of their host; UTC differs from it by up to {} ns",
+            found.by_system_clock + 1,
+            found.utc_error_ns
+        ));
+    } else if found.by_utc > 0 {
+        verbosity.detail(|| {
+            format!(
+                "clocks: {} reports are aligned by UTC, whose error is not known",
+                found.by_utc + 1
+            )
+        });
+    }
+    found.shifts_ns
+}
+
 /// Input that this module reads.
 pub(crate) enum Found {
     /// An export, and the process selected of it.
@@ -218,21 +249,23 @@ pub(crate) fn load(
     export: &Export,
     process: Option<ProcessKey>,
     options: &ReadOptions,
+    clock_shift_ns: i64,
     verbosity: VerbosityArgs,
 ) -> anyhow::Result<Trace> {
     if let Some(warning) = export.warning() {
         verbosity.note(format!("warning: {warning}"));
     }
     let mut load = LoadOptions::default();
-    load.args = match &options.args {
-        ArgPolicy::All => None,
-        ArgPolicy::Only(keys) => Some(keys.clone()),
-        ArgPolicy::None => Some(Vec::new()),
-    };
+    load.args = kept_args(options);
     load.categories.clone_from(&options.categories);
     load.range = options.range;
     load.counters = options.counters;
+    load.host_names = match &options.host {
+        HostSlices::All => None,
+        HostSlices::Launching(names) => Some(names.clone()),
+    };
     load.places = options.places;
+    load.clock_shift_ns = clock_shift_ns;
     load.process = process;
     Ok(nsys_db::load(export, &load)?)
 }

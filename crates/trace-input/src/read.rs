@@ -54,7 +54,7 @@ pub fn read(
     choose: impl FnOnce(&mut ReadOptions),
 ) -> anyhow::Result<NamedTrace> {
     let line = ProgressLine::start("reading", verbosity);
-    let read = read_quietly(path, input, verbosity, line.counter(), choose)?;
+    let read = read_quietly(path, input, verbosity, line.counter(), 0, choose)?;
     drop(line);
     for warning in warnings(&read) {
         verbosity.note(warning);
@@ -68,6 +68,7 @@ fn read_quietly(
     input: &InputArgs,
     verbosity: VerbosityArgs,
     counter: Arc<Progress>,
+    clock_shift_ns: i64,
     choose: impl FnOnce(&mut ReadOptions),
 ) -> anyhow::Result<NamedTrace> {
     if is_package(path) {
@@ -93,7 +94,7 @@ fn read_quietly(
     let source = match found {
         // Databases are read page by page, in place or from a decompressed copy.
         nsys::Found::Export(export, process) => {
-            let load = || nsys::load(&export, process, &options, verbosity);
+            let load = || nsys::load(&export, process, &options, clock_shift_ns, verbosity);
             let trace = Stage::time("read", verbosity, load)?;
             return Ok(NamedTrace::new(name, trace));
         }
@@ -103,6 +104,11 @@ fn read_quietly(
         }
         nsys::Found::Source(source) => *source,
     };
+    let mut source = source;
+    if xplane::begins(source.head(256)?) {
+        let trace = Stage::time("read", verbosity, || xspace(source, &options))?;
+        return Ok(NamedTrace::new(name, trace));
+    }
     let read = Stage::time("read", verbosity, || {
         perfetto_reader::read(source, &options)
     });
@@ -116,6 +122,25 @@ fn read_quietly(
         }
     })?;
     Ok(NamedTrace::new(name, trace))
+}
+
+/// Reads an XSpace of JAX, XLA or TensorFlow.
+fn xspace(source: Source, options: &ReadOptions) -> xplane::Result<Trace> {
+    let mut load = xplane::LoadOptions::default();
+    load.args = kept_args(options);
+    load.categories.clone_from(&options.categories);
+    load.range = options.range;
+    load.places = options.places;
+    xplane::read(source, &load)
+}
+
+/// Returns the keys of the arguments to keep; `None` for all.
+pub(crate) fn kept_args(options: &ReadOptions) -> Option<Vec<String>> {
+    match &options.args {
+        ArgPolicy::All => None,
+        ArgPolicy::Only(keys) => Some(keys.clone()),
+        ArgPolicy::None => Some(Vec::new()),
+    }
 }
 
 /// Reads a rocPD database, or all of a package together, and reports its issues.
@@ -179,8 +204,10 @@ pub fn read_each<T: Send>(
     let names = paths.iter().map(|path| path.display().to_string());
     let short: Vec<String> = names.map(|name| short_name(&name).to_owned()).collect();
     let labels = labels(paths);
+    let shifts = nsys::clock_shifts(paths, verbosity);
     let one = |at: usize, path: &PathBuf| -> anyhow::Result<(T, Vec<String>)> {
-        let mut read = read_quietly(path, input, verbosity, line.counter(), |options| {
+        let shift = shifts.get(at).copied().unwrap_or(0);
+        let mut read = read_quietly(path, input, verbosity, line.counter(), shift, |options| {
             options.threads = threads.div_ceil(workers);
             choose(options);
         })?;

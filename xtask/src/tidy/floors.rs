@@ -31,6 +31,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["trace-model", "byte-source", "sqlite-scan", "stats"],
     ),
     ("nsys-db", &["trace-model", "byte-source", "sqlite-scan"]),
+    ("xplane", &["trace-model", "byte-source"]),
     (
         "blkio-parser",
         &["blkio-companions", "byte-source", "stats"],
@@ -107,6 +108,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("trace-tables", &["trace-model", "report"]),
     ("trace-convert", &["trace-model"]),
+    ("torch-dumps", &["byte-source", "report"]),
     (
         "rocpd-convert",
         &[
@@ -178,6 +180,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("rocpd-db-fuzz", &["rocpd-db"]),
     ("sqlite-scan-fuzz", &["sqlite-scan", "byte-source"]),
     ("nsys-db-fuzz", &["nsys-db", "byte-source"]),
+    ("torch-dumps-fuzz", &["torch-dumps", "byte-source"]),
+    ("xplane-fuzz", &["xplane", "byte-source"]),
     ("xtask", &["serving-synth"]),
 ];
 
@@ -208,7 +212,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap", TOOLS),
     ("anyhow", TOOLS),
     ("indicatif", &["cli"]),
-    ("prost", &["perfetto-reader", "perfetto-oracle"]),
+    ("prost", &["perfetto-reader", "perfetto-oracle", "xplane"]),
     ("perfetto_protos", &["perfetto-oracle"]),
     (
         "arrow-array",

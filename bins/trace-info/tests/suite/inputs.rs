@@ -384,8 +384,8 @@ fn files_that_are_no_traces_are_named() {
         ),
         (
             "vm.xplane.pb",
-            b"\x0a\x0d\x08\x01\x12\x09/host:CPU",
-            "an XPlane",
+            b"\x0a\x7d\x08\x01\x12\x09/host:CPU",
+            "the XSpace is damaged at byte 0",
         ),
         (
             "r.nsys-rep",

@@ -53,7 +53,7 @@ pub fn host_communication(found: &[HostCollectives]) -> Option<String> {
 }
 
 /// Prefixes of the names of annotations by which backends without kernels record their collectives.
-const HOST_MARKS: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
+pub const HOST_MARKS: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 
 /// Returns the collectives that the host carried out itself, by kind, most time first. Sizes need
 /// the arguments of [`SHAPE_KEYS`](crate::comm::SHAPE_KEYS). Cost: one test of each distinct name,

@@ -32,7 +32,7 @@ pub use cause::{Cause, CauseKind};
 pub use digest::{
     CommRules, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks,
 };
-pub use host::{HostCollectives, host_collectives, host_communication};
+pub use host::{HOST_MARKS, HostCollectives, host_collectives, host_communication};
 pub use job::{CollectiveTime, Job, LeastWaiting, RankSummary, Straggler};
 pub use preceding_work::{Before, Spent};
 pub use rank_align::{ClockFit, Group, GroupKey, Matched, Matching, RankClock};

@@ -5,7 +5,8 @@ use trace_model::ArgValue;
 use crate::write::dictionary::{Dictionary, Table};
 use crate::write::encode::{Encoder, Fields};
 
-/// Maximum length of an interned text in bytes. Longer texts rarely repeat and are written inline.
+/// Maximum length in bytes of a text that is interned at once. Longer texts rarely repeat, and are interned when they do:
+/// call stacks.
 const MAX_INTERNED: usize = 256;
 /// Maximum depth of a path; deeper paths stay one name.
 const MAX_DEPTH: usize = 60;
@@ -110,17 +111,16 @@ pub(crate) fn encode_args<'a>(
             _ => None,
         };
         match text {
-            Some(text) if text.len() > MAX_INTERNED => event.message(4, |leaf| {
-                leaf.uint(1, name);
-                leaf.bytes(6, text.as_bytes());
-            }),
-            Some(text) => {
-                let text = dictionary.intern(Table::ArgText, text);
-                event.small_message(4, |leaf| {
+            Some(text) => match text_id(dictionary, text) {
+                None => event.message(4, |leaf| {
+                    leaf.uint(1, name);
+                    leaf.bytes(6, text.as_bytes());
+                }),
+                Some(text) => event.small_message(4, |leaf| {
                     leaf.uint(1, name);
                     leaf.uint(17, text);
-                });
-            }
+                }),
+            },
             None => event.small_message(4, |leaf| {
                 leaf.uint(1, name);
                 encode_number(leaf, value);
@@ -154,15 +154,18 @@ fn encode_node(dictionary: &mut Dictionary, node: &Node<'_>) -> Encoder {
 fn encode_value(out: &mut Encoder, dictionary: &mut Dictionary, value: ArgValue<'_>) {
     match value {
         // JSON stays text: as a tree it would lose nulls and empty lists.
-        ArgValue::Str(text) | ArgValue::Json(text) => {
-            if text.len() > MAX_INTERNED {
-                out.bytes(6, text.as_bytes());
-            } else {
-                out.uint(17, dictionary.intern(Table::ArgText, text));
-            }
-        }
+        ArgValue::Str(text) | ArgValue::Json(text) => match text_id(dictionary, text) {
+            None => out.bytes(6, text.as_bytes()),
+            Some(text) => out.uint(17, text),
+        },
         number => out.fields(|fields| encode_number(fields, number)),
     }
+}
+
+/// Returns the id of an interned text; `None` for a long one that is new.
+fn text_id(dictionary: &mut Dictionary, text: &str) -> Option<u64> {
+    let is_interned = text.len() <= MAX_INTERNED || dictionary.repeats(text);
+    is_interned.then(|| dictionary.intern(Table::ArgText, text))
 }
 
 /// Writes a value that is not a text.

@@ -1,7 +1,7 @@
 //! Interns the texts of the writer's single sequence.
 
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use std::hash::BuildHasher;
 
 use crate::write::encode::Encoder;
@@ -131,6 +131,8 @@ pub(crate) struct Dictionary {
     names: Texts,
     arg_names: Texts,
     arg_texts: Texts,
+    /// Hashes of the long texts that were written inline.
+    inline: FxHashSet<u64>,
     /// For each entry of `arg_names`: `true` if it is not a path.
     plain: Vec<bool>,
     /// `InternedData` of the next packet.
@@ -159,6 +161,11 @@ impl Dictionary {
         iid
     }
 
+    /// Returns `true` if a long text was written before.
+    pub(crate) fn repeats(&mut self, text: &str) -> bool {
+        !self.inline.insert(FxBuildHasher.hash_one(text))
+    }
+
     /// Returns the id of an argument's key, unless the key is a path.
     #[inline]
     pub(crate) fn plain_key(&mut self, key: &str) -> Option<u64> {
@@ -181,6 +188,7 @@ impl Dictionary {
             &self.arg_texts,
         ];
         all.iter().map(|t| t.ends.len()).sum::<usize>() > MAX_ENTRIES
+            || self.inline.len() > MAX_ENTRIES
             || all.iter().map(|t| t.bytes.len()).sum::<usize>() > MAX_BYTES
     }
 
@@ -190,6 +198,7 @@ impl Dictionary {
         self.arg_names.clear();
         self.arg_texts.clear();
         self.plain.clear();
+        self.inline.clear();
         self.fresh.clear();
     }
 }

@@ -1,0 +1,301 @@
+//! Memory snapshots, Flight Recorder dumps and XSpace recordings from outside.
+// `cfg(test)` is always on here; it tells clippy that helpers may unwrap as tests do.
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    fn data(folder: &str, name: &str) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+        root.join(folder).join("tests/data").join(name)
+    }
+
+    fn run(words: &[&str]) -> (i32, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+            .args(words)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+
+    fn path(path: &Path) -> &str {
+        path.to_str().unwrap()
+    }
+
+    #[test]
+    fn a_snapshot_is_answered_in_all_formats() {
+        let file = data("torch-dumps", "cut.pickle");
+        let (code, text, err) = run(&["memory", path(&file), "--series", "3"]);
+        assert_eq!((code, err.as_str()), (0, ""), "{text}");
+        assert!(
+            text.contains("Allocated memory of GPU 0 peaks at 14.43 MiB"),
+            "{text}"
+        );
+        assert!(
+            text.contains("KV cache") && text.contains("over time"),
+            "{text}"
+        );
+        let (_, csv, _) = run(&["memory", path(&file), "--format", "csv"]);
+        assert!(
+            csv.starts_with("trace,device,category,allocations,bytes,share_pct,place,stack\n"),
+            "{csv}"
+        );
+        let sum: i64 = csv
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').nth(4).unwrap().parse::<i64>().unwrap())
+            .sum();
+        assert_eq!(sum, 15_130_495);
+        let (_, json, _) = run(&["memory", path(&file), "--json", "--series", "3"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        for table in [
+            "memory_holders",
+            "memory",
+            "memory_fragmentation",
+            "memory_series",
+        ] {
+            assert!(json[table]["rows"].is_array(), "{table}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.parquet");
+        assert_eq!(
+            run(&[
+                "memory",
+                path(&file),
+                "--format",
+                "parquet",
+                "-o",
+                path(&out)
+            ])
+            .0,
+            0
+        );
+        assert_eq!(std::fs::read(out).unwrap().get(..4), Some(&b"PAR1"[..]));
+        assert_eq!(run(&["memory", path(&file), "--window", "1..2"]).0, 2);
+    }
+
+    #[test]
+    fn dumps_of_a_folder_are_one_job() {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..4 {
+            let name = format!("nccl_trace_rank_{rank}");
+            std::fs::copy(data("torch-dumps", &name), folder.path().join(name)).unwrap();
+        }
+        let (code, text, err) = run(&["comm", path(folder.path())]);
+        assert_eq!((code, err.as_str()), (0, ""), "{text}");
+        assert!(
+            text.starts_with("Rank 2 did not arrive: all_reduce 7"),
+            "{text}"
+        );
+        let (_, csv, _) = run(&["comm", path(folder.path()), "--format", "csv"]);
+        assert!(
+            csv.contains("not_called") && csv.lines().count() == 2,
+            "{csv}"
+        );
+        let (_, ranks, _) = run(&[
+            "comm",
+            path(folder.path()),
+            "--format",
+            "csv",
+            "--table",
+            "ranks",
+        ]);
+        assert_eq!(ranks.lines().count(), 5, "{ranks}");
+        std::fs::write(folder.path().join("t.json"), r#"{"traceEvents": []}"#).unwrap();
+        let (code, _, err) = run(&["comm", path(folder.path())]);
+        assert_eq!(code, 2);
+        assert!(err.contains("give dumps and traces separately"), "{err}");
+    }
+
+    #[test]
+    fn each_dump_is_sent_to_its_command() {
+        let (snapshot, flight) = (
+            data("torch-dumps", "cut.pickle"),
+            data("torch-dumps", "nccl_trace_rank_0"),
+        );
+        let (code, _, err) = run(&["memory", path(&flight)]);
+        assert!(code == 2 && err.contains("`trace-info comm`"), "{err}");
+        let (code, _, err) = run(&["comm", path(&snapshot)]);
+        assert!(code == 2 && err.contains("`trace-info memory`"), "{err}");
+        for command in ["gpu", "summary"] {
+            let (code, out, err) = run(&[command, path(&snapshot)]);
+            assert!(
+                code == 3 && out.is_empty() && err.contains("`trace-info memory`"),
+                "{err}"
+            );
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let hostile = folder.path().join("x.pickle");
+        std::fs::write(&hostile, b"cposix\nsystem\n(S'id'\ntR.").unwrap();
+        let bytes = std::fs::read(&snapshot).unwrap();
+        let cut = folder.path().join("cut.pickle");
+        std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+        for (file, what) in [(&hostile, "posix.system"), (&cut, "cut off at byte")] {
+            for command in ["memory", "comm"] {
+                let (code, out, err) = run(&[command, path(file)]);
+                assert!(code == 3 && out.is_empty(), "{err}");
+                assert!(err.contains(what) && err.contains(".pickle"), "{err}");
+            }
+        }
+    }
+
+    /// An export with a kernel and its launch, of a host with two clocks.
+    fn export(path: &Path, utc_ns: i64, system_ns: i64) {
+        let database = rusqlite::Connection::open(path).unwrap();
+        database
+            .execute_batch(&format!(
+                "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+                 INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'), (2, 'cudaLaunchKernel_v7000'),
+                     (3, 'cudaEventRecord'), (4, 'gemm');
+                 CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, systemClockNs INTEGER);
+                 INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES ({utc_ns}, {system_ns});
+                 CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT);
+                 INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'secret-host');
+                 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+                     streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5000, 9000, 0, 1, 7, 1, 16777216, 1),
+                     (20000, 29000, 0, 1, 7, 2, 16777216, 4), (30000, 39000, 0, 1, 7, 99, 16777216, 4);
+                 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER,
+                     correlationId INTEGER, nameId INTEGER);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 2000, 0, 16777217, 1, 2),
+                     (3000, 4000, 0, 16777217, 5, 3), (31000, 32000, 0, 16777217, 2, 2);
+                 CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, globalTid INTEGER, text TEXT);
+                 INSERT INTO NVTX_EVENTS VALUES (500, 40000, 59, 16777217, 'step'), (600, 700, 59, 16777217, 'gloo:all_reduce');"
+            ))
+            .unwrap();
+    }
+
+    #[test]
+    fn reports_of_one_host_are_on_its_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [
+            folder.path().join("rank0.sqlite"),
+            folder.path().join("rank1.sqlite"),
+        ];
+        export(&files[0], 1_700_000_000_000_000_000, 5_000);
+        export(&files[1], 1_700_000_000_000_900_000, 605_000);
+        let words = [
+            "comm",
+            path(&files[0]),
+            path(&files[1]),
+            "--table",
+            "ranks",
+            "--format",
+            "csv",
+        ];
+        let (code, csv, err) = run(&words);
+        assert_eq!(code, 0, "{err}");
+        assert!(err.contains("2 reports are aligned by the system clock of their host; UTC differs from it by up to 300000 ns"), "{err}");
+        assert!(!err.contains("secret-host") && !csv.contains("secret-host"));
+        let at = csv
+            .lines()
+            .next()
+            .unwrap()
+            .split(',')
+            .position(|c| c == "base_time_ns")
+            .unwrap();
+        let bases: Vec<&str> = csv
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').nth(at).unwrap())
+            .collect();
+        assert_eq!(bases, ["1700000000000000000", "1700000000000600000"]);
+    }
+
+    #[test]
+    fn tables_are_equal_whether_or_not_all_calls_are_loaded() {
+        // Text output of one trace reads all calls of the host, JSON and CSV only the launches.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sqlite");
+        export(&file, 1, 1);
+        let (code, csv, err) = run(&["gpu", path(&file), "--format", "csv"]);
+        assert_eq!(code, 0, "{err}");
+        let header: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+        let row: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
+        let cell = |name| row[header.iter().position(|c| *c == name).unwrap()];
+        // Three kernels, three calls, two ranges.
+        assert_eq!(
+            (cell("events_total"), cell("kernels"), cell("busy_ns")),
+            ("8", "3", "22000")
+        );
+        let (_, json, _) = run(&["gpu", path(&file), "--json"]);
+        let (_, text, _) = run(&["gpu", path(&file)]);
+        for what in [
+            "launched by no call in the trace",
+            "start before their launch call does",
+            "gloo:all_reduce",
+        ] {
+            assert!(json.contains(what), "{what}: {json}");
+            let words: Vec<&str> = text.split_whitespace().collect();
+            assert!(words.join(" ").contains(what), "{what}: {text}");
+        }
+        let kernels = |by: &str| run(&["kernels", path(&file), "--by", by, "--format", "csv"]).1;
+        // By operator, all ranges are read.
+        assert!(kernels("name").contains("gemm,") && kernels("operator").lines().count() >= 2);
+    }
+
+    #[test]
+    fn stacks_that_repeat_are_written_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let stack = "frame;".repeat(200);
+        let event = |at: i32| {
+            format!(
+                r#"{{"ph":"X","pid":1,"tid":1,"ts":{at},"dur":1,"name":"launch","args":{{"Call stack":"{stack}"}}}}"#
+            )
+        };
+        let events: Vec<String> = (0..50).map(|at| event(2 * at)).collect();
+        let json = folder.path().join("t.json");
+        std::fs::write(&json, format!("{{\"traceEvents\":[{}]}}", events.join(","))).unwrap();
+        let slim = folder.path().join("t.pftrace");
+        assert_eq!(run(&["slim", path(&json), "-o", path(&slim)]).0, 0);
+        let bytes = std::fs::read(&slim).unwrap();
+        let count = bytes
+            .windows(stack.len())
+            .filter(|part| *part == stack.as_bytes())
+            .count();
+        assert_eq!(count, 2, "inline when it is new, then in the dictionary");
+        let args = |file: &Path| {
+            run(&["tables", path(file), "--table", "args"])
+                .1
+                .matches(&stack)
+                .count()
+        };
+        assert_eq!((args(&json), args(&slim)), (50, 50));
+    }
+
+    #[test]
+    fn a_recording_of_jax_opens_in_either_form() {
+        let (space, json) = (
+            data("xplane", "jax_cpu.xplane.pb"),
+            data("xplane", "jax_cpu.trace.json.gz"),
+        );
+        let slices = |file: &Path| {
+            let (code, out, err) = run(&["tables", path(file), "--table", "slice"]);
+            assert_eq!((code, err.as_str()), (0, ""));
+            out.lines().count()
+        };
+        assert_eq!(slices(&space), slices(&json));
+        let (code, text, err) = run(&["gpu", path(&space)]);
+        assert_eq!(code, 0, "{err}");
+        assert!(text.contains("a recording of JAX or XLA"), "{text}{err}");
+        // Both are one recording.
+        let folder = tempfile::tempdir().unwrap();
+        for file in [&space, &json] {
+            std::fs::copy(file, folder.path().join(file.file_name().unwrap())).unwrap();
+        }
+        let (code, out, err) = run(&["summary", path(folder.path()), "--json"]);
+        let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(
+            (code, out["traces"].as_array().unwrap().len()),
+            (0, 1),
+            "{err}"
+        );
+        assert!(err.contains("holds the same recording"), "{err}");
+    }
+}
