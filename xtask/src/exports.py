@@ -104,17 +104,53 @@ for title, query in QUERIES.items():
         print("  recordings", raw[:3], "\n  data set  ", stored[:3], "\n  DuckDB    ", other[:3])
 
 # Our own commands, by another way.
-document = json.loads(run(trace_info + ["kernels", "-q", "--format", "json"] + recordings))
-rows = document["kernels"] if "kernels" in document else document["tables"]["kernels"]
-stated = {}
-for row in rows:
-    name = row["name"]
-    count, ns = stated.get(name, (0, 0))
-    stated[name] = (count + row["count"], ns + row["sum_ns"])
-found = {row[0]: (row[1], row[2]) for row in ours(QUERIES["kernels by name"], recordings)}
-good = {name: value for name, value in stated.items()} == found
-failed += not good
-print(f"{'equal ' if good else 'DIFFER'} {len(found):6} rows  trace-info kernels")
+def stated(command, paths):
+    return json.loads(run(trace_info + command + ["-q", "--format", "json"] + paths))
+
+
+def check(title, left, right):
+    global failed
+    good = len(left) > 0 and same(sorted(left, key=str), sorted(right, key=str))
+    failed += not good
+    print(f"{'equal ' if good else 'DIFFER'} {len(left):6} rows  {title}")
+    if not good:
+        print("  command", sorted(left, key=str)[:3], "\n  SQL    ", sorted(right, key=str)[:3])
+
+
+one = recordings[:1]
+sums = {}
+for row in stated(["kernels"], recordings)["kernels"]["rows"]:
+    count, ns = sums.get(row["name"], (0, 0))
+    sums[row["name"]] = (count + row["count"], ns + row["sum_ns"])
+left = [[name, *values] for name, values in sums.items()]
+check("trace-info kernels", left, [row[:3] for row in ours(QUERIES["kernels by name"], recordings)])
+for by in ["class", "operator", "module"]:
+    rows = stated(["kernels", "--by", by], one)["kernels"]["rows"]
+    left = [[None if row["name"].startswith("(") else row["name"], row["count"], row["sum_ns"]] for row in rows]
+    right = ours(f"SELECT {by}, count(*), sum(dur) FROM {{kernels}} GROUP BY {by}", one)
+    check(f"trace-info kernels --by {by}", left, right)
+causes = ["host_wait", "input_wait", "synchronisation", "launch_call", "launch_latency", "kernel_wait", "blocked", "other"]
+row = next(row for row in stated(["idle"], one)["idle"]["rows"] if row["scope"] == "trace")
+left = [[row["gaps"], row["idle_ns"]] + [row[f"{cause}_ns"] for cause in causes]]
+sums = ", ".join(f"sum({cause}_ns)" for cause in causes)
+check("trace-info idle", left, ours(f"SELECT count(*), sum(dur), {sums} FROM {{gaps}}", one))
+rows = stated(["launch"], one)["launches"]["rows"]
+metrics = {"latency": "latency_ns", "in_call": "in_call_ns", "queued": "queued_ns", "dispatch": "dispatch_ns"}
+whole = [row for row in rows if row["device"] is None and row["kind"] != "all" and row["metric"] in metrics]
+left = [[row["kind"], row["metric"], row["count"], row["sum_ns"]] for row in whole]
+parts = [f"SELECT kind, '{name}', count({column}), sum({column}) FROM {{launches}} GROUP BY kind" for name, column in metrics.items()]
+names = {row["metric"] for row in whole}
+right = [row for row in ours(" UNION ALL ".join(parts), one) if row[1] in names]
+check("trace-info launch", left, right)
+keys = ["start_ns", "dur_ns", "exposed_ns", "group_size", "seq", "type", "in_bytes", "out_bytes", "message_bytes", "dtype"]
+left = [[row[key] for key in keys] for row in stated(["comm", "--table", "kernels"], one)["kernels"]["rows"]]
+right = ours("SELECT ts, dur, exposed_ns, group_size, seq, type, in_bytes, out_bytes, message_bytes, dtype FROM {collectives}", one)
+check("trace-info comm", left, right)
+groups = ["gpu", "comm", "launch", "host", "sync", "wait", "input", "unknown"]
+steps = stated(["critical-path"], one)["steps"]
+left = [[step["step"], step["begin_ns"], step["duration_ns"], step["verdict"]] + [step["groups"][group] for group in groups] for step in steps]
+sums = ", ".join(f"{group}_ns" for group in groups)
+check("trace-info critical-path", left, ours(f"SELECT step, ts, dur, verdict, {sums} FROM {{steps}}", one))
 
 # Partitions are read from the names of folders, by two more readers.
 hive = duckdb.sql(
