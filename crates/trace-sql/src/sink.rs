@@ -81,6 +81,8 @@ pub struct TextResults<'o> {
     sink: Option<Box<dyn RowSink + Send + 'o>>,
     rows: usize,
     is_cut: bool,
+    /// The current result is the plan of a query: its lines are rows.
+    is_plan: bool,
 }
 
 /// A value that outlives its batch.
@@ -124,6 +126,7 @@ impl<'o> TextResults<'o> {
             sink: None,
             rows: 0,
             is_cut: false,
+            is_plan: false,
         }
     }
 }
@@ -215,6 +218,8 @@ impl Results for TextResults<'_> {
         self.results += 1;
         self.rows = 0;
         self.is_cut = false;
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        self.is_plan = self.format == Format::Text && names.eq(["plan_type", "plan"]);
         let text = TextOptions {
             width: self.width,
             human: false,
@@ -243,6 +248,16 @@ impl Results for TextResults<'_> {
                 return Ok(false);
             }
             self.rows += 1;
+            if self.is_plan
+                && let [kinds, plans] = columns.as_slice()
+                && let (Some(kind), Some(Value::Text(plan))) = (kinds.get(row), plans.get(row))
+            {
+                for (number, line) in plan.lines().enumerate() {
+                    let kind = if number == 0 { kind.cell() } else { Cell::Null };
+                    sink.row(&[kind, Cell::Text(line)]).map_err(output)?;
+                }
+                continue;
+            }
             let cells = columns
                 .iter()
                 .filter_map(|column| column.get(row).map(Value::cell));

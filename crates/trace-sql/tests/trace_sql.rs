@@ -350,6 +350,14 @@ fn text_states_its_limit() {
     drop(results);
     let text = String::from_utf8(out).unwrap();
     assert_eq!(text.lines().count(), 5, "{text}");
+    let mut out = Vec::new();
+    let mut results = TextResults::new(&mut out, Format::Text, None, None);
+    engine
+        .run("EXPLAIN SELECT count(*) FROM kernels", &mut results)
+        .unwrap();
+    drop(results);
+    let plan = String::from_utf8(out).unwrap();
+    assert!(plan.lines().count() > 4 && !plan.contains("\\n"), "{plan}");
     assert!(
         text.ends_with("only the first 2 rows are shown: --limit N shows more, --limit 0 all\n")
     );
