@@ -113,7 +113,7 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
             #[cfg(feature = "sql")]
             (
                 "sql QUERY PATH...",
-                "tables of recordings: SHOW TABLES, or any question in SQL",
+                "recordings as tables: any question, in SQL",
             ),
             (
                 "export PATH... -o DIR",
