@@ -12,6 +12,7 @@ mod calibrate;
 mod ci;
 mod dataset;
 mod dist;
+mod exports;
 mod fuzz;
 mod inject;
 mod mutants;
@@ -73,6 +74,11 @@ const CHORES: &[Chore] = &[
         "trace-processor",
         trace_processor::run,
         "[TRACE...]: our tables of Perfetto traces against Perfetto's own; needs Node.js",
+    ),
+    (
+        "exports",
+        exports::run,
+        "[RECORDING...]: queries over recordings and over their export in DuckDB and polars; needs Python",
     ),
     (
         "inject",

@@ -11,7 +11,7 @@ pub(crate) struct Tool {
 }
 
 /// The tools, in the order of the help.
-pub(crate) static TOOLS: [Tool; 10] = [
+pub(crate) static TOOLS: &[Tool] = &[
     Tool {
         name: "why",
         run: |words| why::main_from(words),
@@ -26,6 +26,17 @@ pub(crate) static TOOLS: [Tool; 10] = [
         name: "extract",
         run: |words| why::extract_from(words),
         command: why::extract_command,
+    },
+    #[cfg(feature = "sql")]
+    Tool {
+        name: "sql",
+        run: |words| sql::main_from(words),
+        command: sql::command,
+    },
+    Tool {
+        name: "export",
+        run: |words| export::main_from(words),
+        command: export::command,
     },
     Tool {
         name: "trace-info",
@@ -98,6 +109,15 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
             (
                 "trace-info FILE",
                 "GPUs, engine, steps, what is missing in a trace",
+            ),
+            #[cfg(feature = "sql")]
+            (
+                "sql QUERY PATH...",
+                "recordings as tables: any question, in SQL",
+            ),
+            (
+                "export PATH... -o DIR",
+                "recordings as Parquet for DuckDB, polars, Spark",
             ),
             (
                 "rocpd info -i FILE",

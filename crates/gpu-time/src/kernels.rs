@@ -303,7 +303,7 @@ impl Namer<'_, '_> {
 
 /// Returns the class of `event`; for a kernel, that of
 /// [`TraceIndex::class`](trace_model::kernel::TraceIndex::class).
-pub(crate) fn class_of(work: &GpuWork<'_>, event: &GpuEvent) -> KernelClass {
+pub fn class_of(work: &GpuWork<'_>, event: &GpuEvent) -> KernelClass {
     match event.kind {
         WorkKind::Kernel => work.index().class(work.slice(event)),
         WorkKind::Memcpy | WorkKind::Memset => KernelClass::Copy,

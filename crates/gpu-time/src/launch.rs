@@ -182,6 +182,26 @@ impl Way<'_> {
         (self.event.device, self.event.stream)
     }
 
+    /// Returns the time from the start of the call to the start of the work.
+    fn latency(&self) -> i64 {
+        self.event.start_ns.saturating_sub(self.called)
+    }
+
+    /// Returns the parts of the latency: in the call, behind earlier work, the rest; `None` for work that starts before its
+    /// call.
+    fn parts(&self) -> Option<(i64, i64, i64)> {
+        let (start, latency) = (self.event.start_ns, self.latency());
+        (latency >= 0).then(|| {
+            let in_call = latency.min(self.returned - self.called);
+            let wait = latency - in_call;
+            let behind = self
+                .previous
+                .map_or(0, |end| end.min(start) - self.returned);
+            let queued = behind.clamp(0, wait);
+            (in_call, queued, wait - queued)
+        })
+    }
+
     /// Returns the interval in which it was queued.
     fn waits(&self) -> Interval {
         (self.called, self.event.start_ns)
@@ -208,6 +228,47 @@ fn ways<'e>(work: &'e GpuWork<'_>) -> impl Iterator<Item = (&'e GpuEvent, Option
     })
 }
 
+/// The launch of one GPU activity. The parts of the latency add up to it; they are `None` for work that starts before its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EachLaunch {
+    /// The activity.
+    pub work: SliceId,
+    /// The call.
+    pub call: SliceId,
+    /// Kind of the launch.
+    pub kind: LaunchKind,
+    /// Time from the start of the call to the start of the work; negative where the clocks disagree.
+    pub latency_ns: i64,
+    /// Part of it during the launch API call.
+    pub in_call_ns: Option<i64>,
+    /// Part of it after the call, while earlier work of the same stream ran.
+    pub queued_ns: Option<i64>,
+    /// Rest of it.
+    pub dispatch_ns: Option<i64>,
+}
+
+/// Returns the launch of each GPU activity whose call is known, in ascending time of the activities: the single values behind
+/// [`launches`].
+///
+/// Cost: a look-up of the call for each activity.
+pub fn each_launch(work: &GpuWork<'_>) -> Vec<EachLaunch> {
+    let known = ways(work).filter_map(|(_, way)| way);
+    let launch = |way: Way<'_>| {
+        let parts = way.parts();
+        EachLaunch {
+            work: way.event.slice,
+            call: way.call,
+            kind: way.kind,
+            latency_ns: way.latency(),
+            in_call_ns: parts.map(|parts| parts.0),
+            queued_ns: parts.map(|parts| parts.1),
+            dispatch_ns: parts.map(|parts| parts.2),
+        }
+    };
+    known.map(launch).collect()
+}
+
 /// Collects the launches of one part.
 #[derive(Default)]
 struct Collector {
@@ -226,14 +287,8 @@ impl Collector {
         };
         self.out.linked += 1;
         let start = event.start_ns;
-        let latency = start - way.called;
-        let parts = (latency >= 0).then(|| {
-            let in_call = latency.min(way.returned - way.called);
-            let wait = latency - in_call;
-            let behind = way.previous.map_or(0, |end| end.min(start) - way.returned);
-            let queued = behind.clamp(0, wait);
-            (in_call, queued, wait - queued)
-        });
+        let latency = way.latency();
+        let parts = way.parts();
         let first = self.seen.insert(way.call);
         let is_idle = way.previous.is_none_or(|end| end <= way.returned);
         let is_delayed = |end| first && submission.delays(way.kind, way.returned, end, start);

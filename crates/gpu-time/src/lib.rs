@@ -70,11 +70,11 @@ pub use idle::{
 };
 pub use kernels::{
     KernelGroup, KernelOptions, KernelSort, Kernels, KernelsBy, NO_LAUNCH, NO_MODULE, NO_SHAPE,
-    kernels,
+    class_of, kernels,
 };
 pub use launch::{
-    DepthPoint, DepthRow, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches, launch_parts,
-    launches,
+    DepthPoint, DepthRow, EachLaunch, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches,
+    each_launch, launch_parts, launches,
 };
 pub use marks::{step_marks, step_marks_by_process};
 pub use memory::{MEMORY_KEYS, Memory, MemoryLines, MemoryPoint, MemoryRow, MemorySource, memory};

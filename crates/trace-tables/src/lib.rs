@@ -1,5 +1,10 @@
-//! Lays out a [`trace_model::Trace`] as the tables of Perfetto's trace processor, with a
-//! data-quality summary; computes nothing else.
+//! Lays out a [`trace_model::Trace`] as tables, with a data-quality summary; computes nothing else.
+//!
+//! * [`catalogue`]: the names, columns, types, units and meanings of all tables, as data;
+//! * [`scan()`]: a recording as these tables, in Arrow batches of bounded size, with only the wanted columns; numbers are those
+//!   of the analyses (`gpu-time`, `critical-path`, `launch-stacks`, `rca-cycles`);
+//! * [`Table`]: the tables of Perfetto's trace processor, cell by cell;
+//! * [`summarise`]: what a trace holds and what it lacks.
 //!
 //! Each [`Table`] streams its rows into a [`report::RowSink`], so a table of millions of rows is
 //! never in memory; CSV, JSON and Parquet are up to the sink. Column names and row order are those
@@ -34,17 +39,20 @@
 //! ```
 
 mod args;
+pub mod catalogue;
 mod counters;
 mod display;
 mod flatten;
 mod flows;
 mod lanes;
 mod owners;
+pub mod scan;
 mod slices;
 mod stats;
 pub mod summary;
 mod table;
 
 pub use lanes::Lanes;
+pub use scan::{Recording, Request, scan};
 pub use summary::{SUMMARY_VERSION, Summary, summarise};
 pub use table::{SCHEMA_VERSION, Table, TableOptions, UnknownTable};

@@ -106,7 +106,19 @@ const FLOORS: &[(&str, &[&str])] = &[
             "trace-model",
         ],
     ),
-    ("trace-tables", &["trace-model", "report"]),
+    (
+        "trace-tables",
+        &[
+            "critical-path",
+            "gpu-time",
+            "launch-stacks",
+            "rca-cycles",
+            "report",
+            "trace-model",
+        ],
+    ),
+    ("trace-dataset", &["trace-tables"]),
+    ("trace-sql", &["report", "trace-model", "trace-tables"]),
     ("trace-convert", &["trace-model"]),
     ("torch-dumps", &["byte-source", "report"]),
     (
@@ -158,6 +170,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("blkio", ANY),
     ("memtrace", ANY),
     ("why", ANY),
+    ("sql", ANY),
+    ("export", ANY),
     ("inferscope", ANY),
     // outside the layers
     (
@@ -200,6 +214,8 @@ const TOOLS: &[&str] = &[
     "memtrace",
     "cycle-rca",
     "why",
+    "sql",
+    "export",
     "inferscope",
     "xtask",
 ];
@@ -222,12 +238,24 @@ const CONFINED: &[(&str, &[&str])] = &[
             "rocpd-convert",
             "memtrace-labeller",
             "nsys-db",
+            "trace-tables",
+            "trace-dataset",
+            "trace-sql",
         ],
     ),
     (
         "parquet",
-        &["report", "memtrace-labeller", "nsys-db", "perf-compare"],
+        &[
+            "report",
+            "memtrace-labeller",
+            "nsys-db",
+            "perf-compare",
+            "trace-dataset",
+            "trace-sql",
+        ],
     ),
+    // One crate compiles it, and no instrument needs it.
+    ("datafusion", &["trace-sql"]),
     // Packets of a protobuf trace may be compressed one by one, so the reader inflates too.
     ("flate2", &["byte-source", "perfetto-reader", "xtask"]),
     ("zstd", &["byte-source", "perfetto-reader"]),

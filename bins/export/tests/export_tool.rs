@@ -1,0 +1,71 @@
+//! Tests the tool: what it writes, repetition, exit codes.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn demo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/demo")
+        .join(name)
+}
+
+fn run(paths: &[&Path], out: &Path, more: &[&str]) -> u8 {
+    let mut words: Vec<OsString> = vec!["export".into(), "-q".into(), "-o".into(), out.into()];
+    words.extend(paths.iter().map(OsString::from));
+    words.extend(more.iter().map(OsString::from));
+    export::main_from(words)
+}
+
+#[test]
+fn recordings_become_a_data_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("data");
+    let (first, second) = (demo("demo-rank0.json.gz"), demo("demo-rank1.json.gz"));
+    assert_eq!(run(&[&first], &out, &["--tables", "kernels"]), 0);
+    assert!(
+        out.join("table=kernels/run=demo/rank=0/part-000000.parquet")
+            .is_file()
+    );
+    assert!(
+        out.join("table=files/run=demo/rank=0/part-000000.parquet")
+            .is_file()
+    );
+    assert!(!out.join("table=slices").exists());
+    // More tables, and a second recording.
+    assert_eq!(
+        run(&[&first, &second], &out, &["--tables", "kernels,threads"]),
+        0
+    );
+    assert!(
+        out.join("table=threads/run=demo/rank=0/part-000000.parquet")
+            .is_file()
+    );
+    assert!(
+        out.join("table=threads/run=demo/rank=1/part-000001.parquet")
+            .is_file()
+    );
+    let manifest: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(out.join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["inputs"].as_array().unwrap().len(), 2);
+    let hash = manifest["inputs"][1]["done"]["hash"].as_str().unwrap();
+    assert_eq!(hash.len(), 64);
+}
+
+#[test]
+fn exit_codes_tell_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("data");
+    let rank = demo("demo-rank0.json.gz");
+    let missing = folder.path().join("missing.json");
+    assert_eq!(run(&[&rank, &missing], &out, &["--tables", "kernels"]), 3);
+    assert!(
+        out.join("table=kernels/run=demo/rank=0/part-000000.parquet")
+            .is_file()
+    );
+    assert_eq!(run(&[&rank], &out, &["--tables", "no_such_table"]), 2);
+    // A folder with other files.
+    assert_eq!(run(&[&rank], &demo(""), &["--tables", "kernels"]), 5);
+}

@@ -1,0 +1,350 @@
+//! Tests the tool: formats, sources of statements, exit codes; the queries of Perfetto users against the reference tables.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+fn demo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/demo")
+        .join(name)
+}
+
+/// Runs the tool; returns the exit code and what it wrote.
+fn run(words: &[&str]) -> (u8, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let first = ["sql", "-q", "-o", out.to_str().unwrap()];
+    let words = first.iter().chain(words);
+    let code = sql::main_from(words.map(OsString::from));
+    (code, fs::read(out).unwrap_or_default())
+}
+
+fn json(query: &str, path: &Path) -> Vec<Value> {
+    let (code, out) = run(&["--json", query, path.to_str().unwrap()]);
+    assert_eq!(code, 0, "{query}");
+    serde_json::from_slice(&out).unwrap()
+}
+
+/// Same as [`json`], of a trace read as Perfetto does.
+fn as_perfetto(query: &str, path: &Path) -> Vec<Value> {
+    let (code, out) = run(&["--json", "--compat", query, path.to_str().unwrap()]);
+    assert_eq!(code, 0, "{query}");
+    serde_json::from_slice(&out).unwrap()
+}
+
+#[test]
+fn every_format_has_the_same_rows() {
+    let rank = demo("demo-rank0.json.gz");
+    let rank = rank.to_str().unwrap();
+    let query = "SELECT name, count(*) AS n FROM kernels GROUP BY name ORDER BY name";
+    let csv = String::from_utf8(run(&["--format", "csv", query, rank]).1).unwrap();
+    let rows: Vec<Value> = serde_json::from_slice(&run(&["--json", query, rank]).1).unwrap();
+    assert_eq!(rows.len(), csv.lines().count() - 1);
+    for (row, line) in rows.iter().zip(csv.lines().skip(1)) {
+        assert!(line.ends_with(&format!(",{}", row["n"])), "{line}");
+    }
+    let text = String::from_utf8(run(&["--limit", "2", query, rank]).1).unwrap();
+    assert!(text.contains("only the first 2 rows"), "{text}");
+    assert_eq!(&run(&["--format", "parquet", query, rank]).1[..4], b"PAR1");
+    assert_eq!(&run(&["--format", "arrow", query, rank]).1[..6], b"ARROW1");
+    // From a file, with several statements.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("query.sql");
+    fs::write(
+        &file,
+        format!("-- A comment; with a semicolon\nCREATE VIEW v AS {query};\nSELECT * FROM v ORDER BY name;"),
+    )
+    .unwrap();
+    let (code, out) = run(&["--format", "csv", "--file", file.to_str().unwrap(), rank]);
+    assert_eq!((code, String::from_utf8(out).unwrap()), (0, csv));
+}
+
+#[test]
+fn exit_codes_tell_the_cause() {
+    let rank = demo("demo-rank0.json.gz");
+    let rank = rank.to_str().unwrap();
+    assert_eq!(run(&["SELECT nothing FROM slices", rank]).0, 2);
+    assert_eq!(run(&["SELECT 1 AS one"]).0, 2);
+    assert_eq!(run(&["SHOW TABLES"]).0, 0);
+    assert_eq!(
+        run(&["SELECT count(*) FROM slices", "no-such-file.json"]).0,
+        3
+    );
+    let (code, out) = run(&[
+        "--json",
+        "SELECT count(*) AS n FROM files",
+        rank,
+        "no-such-file.json",
+    ]);
+    let rows: Vec<Value> = serde_json::from_slice(&out).unwrap();
+    assert_eq!((code, &rows[0]["n"]), (3, &Value::from(1)));
+    assert_eq!(run(&["SELECT 1 / 0 FROM slices", rank]).0, 4);
+    let folder = tempfile::tempdir().unwrap();
+    let copied = folder.path().join("k.csv");
+    let copy = format!(
+        "COPY (SELECT id FROM kernels) TO '{}' STORED AS CSV",
+        copied.display()
+    );
+    assert_eq!(run(&[&copy, rank]).0, 2);
+    assert!(!copied.exists());
+    assert_eq!(
+        run(&[
+            &copy,
+            rank,
+            "--allow-write",
+            folder.path().to_str().unwrap()
+        ])
+        .0,
+        0
+    );
+    assert!(fs::read_to_string(copied).unwrap().lines().count() > 1);
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The three queries of a published stack analyser, as it sends them to Perfetto's trace processor.
+struct Analyser<'c> {
+    trace: PathBuf,
+    case: &'c Value,
+}
+
+impl Analyser<'_> {
+    fn text(&self, key: &str) -> &str {
+        self.case[key].as_str().unwrap_or_default()
+    }
+
+    /// Slices that give the window.
+    fn windows(&self) -> Vec<(i64, i64)> {
+        let name = self.text("function_name");
+        let operator = if name.contains('%') { "LIKE" } else { "=" };
+        let query = format!(
+            "SELECT id, ts, dur, name FROM slice WHERE category IS NOT NULL AND category != 'kernel' AND name {operator} {} ORDER BY ts, id",
+            quoted(name)
+        );
+        let rows = json(&query, &self.trace);
+        rows.iter()
+            .map(|row| (row["ts"].as_i64().unwrap(), row["dur"].as_i64().unwrap()))
+            .collect()
+    }
+
+    /// Stacks of the launches in the window, with their counts.
+    fn stacks(&self, from: i64, to: i64) -> Vec<(String, i64)> {
+        let query = format!(
+            "WITH RECURSIVE launches AS (
+               SELECT DISTINCT l.id AS id FROM flow f JOIN slice k ON f.slice_in = k.id JOIN slice l ON f.slice_out = l.id
+               WHERE k.category = 'kernel' AND k.name = {} AND l.ts > {from} AND l.ts < {to}),
+             chain(launch, id, parent_id, name, level) AS (
+               SELECT s.id, s.id, s.parent_id, s.name, 0 FROM launches l JOIN slice s ON s.id = l.id
+               UNION ALL
+               SELECT c.launch, p.id, p.parent_id, RTRIM(p.name, '0123456789'), c.level + 1
+               FROM chain c JOIN slice p ON p.id = c.parent_id WHERE c.level < {}),
+             stacks AS (SELECT launch, GROUP_CONCAT(name, ' <- ' ORDER BY level) AS stack FROM chain GROUP BY launch)
+             SELECT stack, COUNT(*) AS n FROM stacks GROUP BY stack ORDER BY n DESC, stack DESC",
+            quoted(self.text("kernel_name")),
+            self.case["stack_depth"],
+        );
+        let rows = json(&query, &self.trace);
+        let row = |row: &Value| {
+            (
+                row["stack"].as_str().unwrap().to_owned(),
+                row["n"].as_i64().unwrap(),
+            )
+        };
+        rows.iter().map(row).collect()
+    }
+
+    /// Kernels in the window with their counts.
+    fn kernels(&self, from: i64, to: i64) -> Vec<(String, i64)> {
+        let query = format!(
+            "SELECT name, COUNT(*) AS n FROM slice WHERE category = 'kernel' AND ts >= {from} AND ts < {to} GROUP BY name \
+             ORDER BY n DESC, name DESC"
+        );
+        let rows = json(&query, &self.trace);
+        let row = |row: &Value| {
+            (
+                row["name"].as_str().unwrap().to_owned(),
+                row["n"].as_i64().unwrap(),
+            )
+        };
+        rows.iter().map(row).collect()
+    }
+}
+
+#[test]
+#[ignore = "needs INFERSCOPE_DATA"]
+fn queries_of_the_stack_analyser_give_its_answers() {
+    let folder = test_data::root().join("perfetto");
+    let mut compared = 0;
+    let mut files: Vec<PathBuf> = fs::read_dir(folder.join("cases"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    for file in files {
+        let is_case =
+            file.extension().is_some_and(|end| end == "json") && !file.ends_with("index.json");
+        if !is_case {
+            continue;
+        }
+        let case: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let analyser = Analyser {
+            trace: folder.join(case["trace"].as_str().unwrap()),
+            case: &case,
+        };
+        let id = &case["id"];
+        let (from, dur) = match case["start_ts"].as_i64() {
+            Some(start) => (start, case["duration"].as_i64().unwrap()),
+            None => {
+                let windows = analyser.windows();
+                assert_eq!(
+                    windows.len() as u64,
+                    case["matching_slices"].as_u64().unwrap(),
+                    "{id}"
+                );
+                let Some(window) = windows.get(case["index"].as_u64().unwrap() as usize) else {
+                    compared += 1;
+                    continue;
+                };
+                // The reference computes with binary64 microseconds: a few nanoseconds.
+                let stated = case["window"]["start_ts"].as_i64().unwrap();
+                assert!((window.0 - stated).abs() <= 1_000, "{id}");
+                *window
+            }
+        };
+        let stacks = analyser.stacks(from, from + dur);
+        let expected: Vec<(String, i64)> = case["stacks"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|stack| {
+                let frames = stack["frames_leaf_first"].as_array().unwrap();
+                let frames: Vec<&str> =
+                    frames.iter().map(|frame| frame.as_str().unwrap()).collect();
+                (frames.join(" <- "), stack["count"].as_i64().unwrap())
+            })
+            .collect();
+        assert_eq!(stacks, expected, "{id}");
+        if let Some(kernels) = case["kernels_in_window"].as_u64() {
+            assert_eq!(
+                analyser.kernels(from, from + dur).len() as u64,
+                kernels,
+                "{id}"
+            );
+        }
+        compared += 1;
+    }
+    assert!(compared > 20);
+}
+
+/// Returns the rows of a reference table, by column.
+fn reference(folder: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
+    let plain = folder.join(format!("{name}.csv"));
+    let path = if plain.is_file() {
+        plain
+    } else {
+        folder.join(format!("{name}.csv.gz"))
+    };
+    let source = byte_source::Source::open(&path, &byte_source::OpenOptions::default()).unwrap();
+    let mut reader = csv::Reader::from_reader(source.into_read().unwrap());
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+#[test]
+#[ignore = "needs INFERSCOPE_DATA"]
+fn plain_queries_count_as_the_reference_tables() {
+    let folder = test_data::root().join("perfetto");
+    let mut compared = 0;
+    for trace in [
+        "b200_vllm_eager.json.gz",
+        "hta_nccl_data.json.gz",
+        "mi300_resnet_act_checkpoint.json.gz",
+        "sglang_Qwen3-8B_decode.json.gz",
+    ] {
+        let (path, golden) = (
+            folder.join("traces").join(trace),
+            folder.join("golden").join(trace),
+        );
+        let slices = reference(&golden, "slices");
+        let null = |text: &str| match text {
+            "\\N" => String::new(),
+            text => text.to_owned(),
+        };
+        let mut counts: BTreeMap<(String, String, String), i64> = BTreeMap::new();
+        for row in &slices {
+            *counts
+                .entry((null(&row["cat"]), null(&row["name"]), row["depth"].clone()))
+                .or_default() += 1;
+        }
+        let query =
+            "SELECT category, name, depth, COUNT(*) AS n FROM slice GROUP BY category, name, depth";
+        let found: BTreeMap<(String, String, String), i64> = as_perfetto(query, &path)
+            .iter()
+            .map(|row| {
+                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+                (
+                    (text("category"), text("name"), row["depth"].to_string()),
+                    row["n"].as_i64().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(found, counts, "{trace}");
+        let one = |query: &str| as_perfetto(query, &path)[0]["n"].as_i64().unwrap();
+        assert_eq!(
+            one("SELECT COUNT(*) AS n FROM flow"),
+            reference(&golden, "flows").len() as i64,
+            "{trace}"
+        );
+        assert_eq!(
+            one("SELECT COUNT(*) AS n FROM counter"),
+            reference(&golden, "counters").len() as i64,
+            "{trace}"
+        );
+        // Arrows by the names of their ends, through two joins.
+        let mut arrows: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for row in reference(&golden, "flows") {
+            *arrows
+                .entry((null(&row["out_name"]), null(&row["in_name"])))
+                .or_default() += 1;
+        }
+        let query = "SELECT o.name AS out_name, i.name AS in_name, COUNT(*) AS n FROM flow JOIN slice o ON flow.slice_out = o.id \
+                     JOIN slice i ON flow.slice_in = i.id GROUP BY 1, 2";
+        let found: BTreeMap<(String, String), i64> = as_perfetto(query, &path)
+            .iter()
+            .map(|row| {
+                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+                (
+                    (text("out_name"), text("in_name")),
+                    row["n"].as_i64().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(found, arrows, "{trace}");
+        // Slices by thread and process, through tracks.
+        let mut threads: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for row in slices
+            .iter()
+            .filter(|row| row["track_type"].starts_with("thread_"))
+        {
+            *threads
+                .entry((null(&row["pid"]), null(&row["tid"])))
+                .or_default() += 1;
+        }
+        let query = "SELECT p.pid AS pid, t.tid AS tid, COUNT(*) AS n FROM slice s JOIN thread_track tt ON s.track_id = tt.id \
+                     JOIN thread t USING (utid) LEFT JOIN process p USING (upid) GROUP BY p.pid, t.tid";
+        let total: i64 = as_perfetto(query, &path)
+            .iter()
+            .map(|row| row["n"].as_i64().unwrap())
+            .sum();
+        assert_eq!(total, threads.values().sum::<i64>(), "{trace}");
+        compared += 1;
+    }
+    assert_eq!(compared, 4);
+}

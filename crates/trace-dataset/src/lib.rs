@@ -1,0 +1,20 @@
+//! Data sets: recordings as Hive-partitioned Parquet files, which DuckDB, polars, pandas, Spark and DataFusion read without our code.
+//!
+//! [`export`] writes each table of [`trace_tables::catalogue`] as `table=NAME/run=RUN/rank=RANK/part-NUMBER.parquet`: zstd, in the order
+//! of the table, row groups with statistics. `manifest.json` has the versions and the hash of each input; inputs that could not be
+//! read are rows of `table=failures`.
+//!
+//! An export can be repeated: an input that is there with the same hash is skipped, a changed one is replaced. The files of an input
+//! are written aside, and moved into place when all are whole, that of the table `files` last: an input without a row in `files` is
+//! not part of the data set yet. What a killed export leaves behind is removed by the next one.
+//!
+//! The crate reads no traces ([`Reader`] does) and computes no numbers.
+
+mod error;
+mod export;
+mod manifest;
+mod write;
+
+pub use error::Error;
+pub use export::{Export, Input, Reader, Report, export, hash_of};
+pub use manifest::{Done, MANIFEST, Manifest, is_data_set};

@@ -1,0 +1,210 @@
+//! The manifest: versions, and what is there of each input.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use trace_tables::catalogue::CATALOGUE_VERSION;
+
+use crate::error::Error;
+
+/// Name of the manifest in the folder of a data set.
+pub const MANIFEST: &str = "manifest.json";
+
+/// Folder for the state of an export. Readers of partitioned files ignore names that begin with `_`.
+const STATE: &str = "_inferscope";
+
+/// Returns `true` for the folder of a data set.
+#[must_use]
+pub fn is_data_set(folder: &Path) -> bool {
+    let text = fs::read_to_string(folder.join(MANIFEST)).unwrap_or_default();
+    serde_json::from_str::<Manifest>(&text).is_ok()
+}
+
+/// The manifest of a data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// Version of the tables.
+    pub schema_version: String,
+    /// Version of the tool that wrote it last.
+    pub tool_version: String,
+    /// Files, by their number; those without `done` were not exported yet, or failed.
+    pub inputs: Vec<ManifestInput>,
+}
+
+/// A file of a data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ManifestInput {
+    /// `files.file_id`.
+    pub file_id: u32,
+    /// Path as given.
+    pub file: String,
+    /// What was exported of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Done>,
+    /// Why it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What was exported of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Done {
+    /// SHA-256 of the file as stored.
+    pub hash: Option<String>,
+    /// Version of the tables when it was exported.
+    pub schema_version: String,
+    /// Files written, relative to the folder, with their number of rows.
+    pub parts: Vec<Part>,
+}
+
+/// A file that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Part {
+    /// Table.
+    pub table: String,
+    /// Path relative to the folder.
+    pub path: String,
+    /// Number of rows.
+    pub rows: u64,
+}
+
+impl Part {
+    pub(crate) fn new(table: &str, path: String, rows: u64) -> Self {
+        Self {
+            table: table.to_owned(),
+            path,
+            rows,
+        }
+    }
+}
+
+impl Done {
+    pub(crate) fn new(hash: Option<String>, parts: Vec<Part>) -> Self {
+        Self {
+            hash,
+            schema_version: CATALOGUE_VERSION.to_string(),
+            parts,
+        }
+    }
+
+    /// Returns `true` if the tables of an equal input are all there.
+    pub(crate) fn is_current(&self, folder: &Path, hash: Option<&str>, tables: &[&str]) -> bool {
+        let has = |table: &&str| self.parts.iter().any(|part| part.table == **table);
+        self.hash.is_some()
+            && self.hash.as_deref() == hash
+            && self.schema_version == CATALOGUE_VERSION.to_string()
+            && tables.iter().all(has)
+            && self
+                .parts
+                .iter()
+                .all(|part| folder.join(&part.path).is_file())
+    }
+}
+
+impl Manifest {
+    /// Reads the manifest of a data set with the newest state of each input; `None` for a new or empty folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a folder that holds something else, and for a manifest of another version.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join(MANIFEST);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut entries = match fs::read_dir(folder) {
+                    Ok(entries) => entries.flatten(),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                    Err(error) => return Err(Error::io("list the folder", folder)(error)),
+                };
+                // A run that was killed at once leaves the folder of its state.
+                return match entries.any(|entry| entry.file_name() != STATE) {
+                    true => Err(Error::NotOurs {
+                        path: folder.to_owned(),
+                    }),
+                    false => Ok(None),
+                };
+            }
+            Err(error) => return Err(Error::io("read the manifest", &path)(error)),
+        };
+        let broken = |text: String| Error::Manifest {
+            path: path.clone(),
+            text,
+        };
+        let mut manifest: Self = serde_json::from_str(&text).map_err(|error| {
+            broken(format!(
+                "the manifest is damaged ({error}): export to a new folder"
+            ))
+        })?;
+        let major = |version: &str| version.split('.').next().map(str::to_owned);
+        let own = CATALOGUE_VERSION.to_string();
+        if major(&manifest.schema_version) != major(&own) {
+            return Err(broken(format!(
+                "the data set has tables of version {}, this tool writes {own}: export to a new folder",
+                manifest.schema_version
+            )));
+        }
+        for input in &mut manifest.inputs {
+            if let Some(done) = read_done(folder, input.file_id) {
+                input.done = Some(done);
+                input.error = None;
+            }
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Replaces the manifest.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
+        replace(
+            &folder.join(MANIFEST),
+            &state(folder).join("manifest.new"),
+            &text,
+        )
+    }
+}
+
+/// Returns the folder of the state.
+pub(crate) fn state(folder: &Path) -> PathBuf {
+    folder.join(STATE)
+}
+
+fn done_path(folder: &Path, file_id: u32) -> PathBuf {
+    state(folder)
+        .join("inputs")
+        .join(format!("{file_id:06}.json"))
+}
+
+fn read_done(folder: &Path, file_id: u32) -> Option<Done> {
+    let text = fs::read_to_string(done_path(folder, file_id)).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// States that an input is exported.
+pub(crate) fn write_done(folder: &Path, file_id: u32, done: &Done) -> Result<(), Error> {
+    let path = done_path(folder, file_id);
+    let text = serde_json::to_string(done).unwrap_or_default();
+    replace(&path, &path.with_extension("new"), &text)
+}
+
+/// States that an input is not exported.
+pub(crate) fn remove_done(folder: &Path, file_id: u32) -> Result<(), Error> {
+    let path = done_path(folder, file_id);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", &path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file aside and moves it over its target.
+fn replace(target: &Path, aside: &Path, text: &str) -> Result<(), Error> {
+    fs::write(aside, text).map_err(Error::io("write", aside))?;
+    fs::rename(aside, target).map_err(Error::io("write", target))
+}

@@ -1,0 +1,310 @@
+//! What PerfettoSQL adds to SQL: rewritten where it has an equal, refused with a hint where not.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
+    visit_expressions_mut, visit_relations,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use trace_tables::catalogue::VIEWS;
+
+use crate::error::SqlError;
+
+/// Splits a text into tokens; `GLOB` with a literal pattern becomes a match of the same meaning.
+///
+/// # Errors
+///
+/// Returns an error for text that is no SQL, and for statements that only Perfetto has, with what to write instead.
+pub(crate) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
+    let dialect = GenericDialect {};
+    let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|error| {
+        let (line, column) = (error.location.line, error.location.column);
+        SqlError::usage(format!("line {line}, column {column}: {}", error.message))
+    })?;
+    // Places of the tokens that are no white space.
+    let solid: Vec<usize> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
+        .map(|(at, _)| at)
+        .collect();
+    let word = |at: usize| match &tokens.get(*solid.get(at)?)?.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_uppercase()),
+        _ => None,
+    };
+    let is = |at: usize, text: &str| word(at).is_some_and(|word| word == text);
+    let token = |at: usize| Some(&tokens.get(*solid.get(at)?)?.token);
+    let mut replaced: Vec<(usize, Option<Token>)> = Vec::new();
+    for at in 0..solid.len() {
+        let refuse = |text: &str| {
+            let place = solid.get(at).and_then(|place| tokens.get(*place));
+            let start = place.map(|token| token.span.start);
+            let (line, column) = start.map_or((1, 1), |start| (start.line, start.column));
+            SqlError::usage(format!("line {line}, column {column}: {text}"))
+        };
+        if is(at, "INCLUDE") && is(at + 1, "PERFETTO") {
+            return Err(refuse(
+                "Perfetto's modules are not here, and the tables need none: leave INCLUDE out; `slices` has the thread and process \
+                 of each slice, `kernels` and `steps` what modules compute",
+            ));
+        }
+        let is_perfetto = is(at + 1, "PERFETTO") || (is(at + 1, "OR") && is(at + 3, "PERFETTO"));
+        if is(at, "CREATE") && is_perfetto {
+            return Err(refuse(
+                "CREATE PERFETTO is not supported: write CREATE VIEW or CREATE TABLE ... AS, and a WITH clause instead of a function \
+                 or macro",
+            ));
+        }
+        let named = word(at);
+        if named
+            .as_deref()
+            .is_some_and(|name| matches!(name, "SPAN_JOIN" | "SPAN_LEFT_JOIN" | "SPAN_OUTER_JOIN"))
+        {
+            return Err(refuse(
+                "SPAN_JOIN is not supported: join the two tables ON a.ts < b.ts + b.dur AND b.ts < a.ts + a.dur, and take \
+                 overlap_ns(a.ts, a.dur, b.ts, b.dur)",
+            ));
+        }
+        let is_call = matches!(
+            (token(at + 1), token(at + 2)),
+            (Some(Token::ExclamationMark), Some(Token::LParen))
+        );
+        if named.is_some() && is_call {
+            return Err(refuse(
+                "macros are not supported: write the query that the macro stands for",
+            ));
+        }
+        if is(at, "GLOB") && at > 0 {
+            let Some(Token::SingleQuotedString(pattern)) = token(at + 1) else {
+                // A column may be called so.
+                continue;
+            };
+            let negated = is(at - 1, "NOT");
+            let operator = match negated {
+                true => Token::ExclamationMarkTilde,
+                false => Token::Tilde,
+            };
+            if negated && let Some(place) = solid.get(at - 1) {
+                replaced.push((*place, None));
+            }
+            if let (Some(own), Some(next)) = (solid.get(at), solid.get(at + 1)) {
+                replaced.push((*own, Some(operator)));
+                replaced.push((
+                    *next,
+                    Some(Token::SingleQuotedString(regex_of_glob(pattern))),
+                ));
+            }
+        }
+    }
+    let mut tokens = tokens;
+    for (place, token) in replaced.into_iter().rev() {
+        match (token, tokens.get_mut(place)) {
+            (Some(token), Some(slot)) => slot.token = token,
+            (None, Some(_)) => _ = tokens.remove(place),
+            (_, None) => {}
+        }
+    }
+    Ok(tokens)
+}
+
+/// Returns a regular expression of the same meaning as a pattern of SQLite's `GLOB`.
+fn regex_of_glob(pattern: &str) -> String {
+    let mut regex = String::from("^(?s:");
+    let mut rest = pattern.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '*' => regex.push_str(".*"),
+            '?' => regex.push('.'),
+            '[' => {
+                let mut inner = String::new();
+                let negated = rest.next_if_eq(&'^').is_some();
+                // A bracket directly behind the opening one is a member.
+                if rest.next_if_eq(&']').is_some() {
+                    inner.push_str("\\]");
+                }
+                let mut closed = false;
+                for c in rest.by_ref() {
+                    if c == ']' {
+                        closed = true;
+                        break;
+                    }
+                    if matches!(c, '\\' | '[' | '&' | '~' | '^') {
+                        inner.push('\\');
+                    }
+                    inner.push(c);
+                }
+                match closed && !inner.is_empty() {
+                    true => {
+                        regex.push_str(if negated { "[^" } else { "[" });
+                        regex.push_str(&inner);
+                        regex.push(']');
+                    }
+                    // It matches nothing, as in SQLite.
+                    false => regex.push_str("[^\\s\\S]"),
+                }
+            }
+            c => {
+                if "\\.+()|{}^$#&-~".contains(c) {
+                    regex.push('\\');
+                }
+                regex.push(c);
+            }
+        }
+    }
+    regex.push_str(")$");
+    regex
+}
+
+/// Gives a statement the meaning that it has in Perfetto: `group_concat`, equal columns of one `SELECT`, and `LIKE` that ignores the
+/// case of letters in queries over Perfetto's views.
+pub(crate) fn translate(statement: &mut Statement) {
+    let _ = VisitMut::visit(statement, &mut Repeated);
+    let over_views = visit_relations(statement, |name| match is_view(name) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    })
+    .is_break();
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+        match expr {
+            Expr::Like {
+                negated,
+                any,
+                expr: text,
+                pattern,
+                escape_char,
+            } if over_views => {
+                *expr = Expr::ILike {
+                    negated: *negated,
+                    any: *any,
+                    expr: text.clone(),
+                    pattern: pattern.clone(),
+                    escape_char: escape_char.clone(),
+                };
+            }
+            Expr::Function(function) => group_concat(function),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Names columns that a `SELECT` repeats, which DataFusion refuses.
+struct Repeated;
+
+impl VisitorMut for Repeated {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        name_repeated(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+fn name_repeated(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let mut seen: Vec<String> = Vec::new();
+            for item in &mut select.projection {
+                let SelectItem::UnnamedExpr(expr) = item else {
+                    continue;
+                };
+                let text = expr.to_string();
+                let before = seen.iter().filter(|known| **known == text).count();
+                seen.push(text);
+                if before > 0 {
+                    let name = match expr {
+                        Expr::CompoundIdentifier(parts) => parts.last().map(ToString::to_string),
+                        _ => None,
+                    };
+                    let name = name.unwrap_or_else(|| expr.to_string());
+                    let alias = Ident::with_quote('"', format!("{name}_{}", before + 1));
+                    *item = SelectItem::ExprWithAlias {
+                        expr: expr.clone(),
+                        alias,
+                    };
+                }
+            }
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            name_repeated(left);
+            name_repeated(right);
+        }
+        _ => {}
+    }
+}
+
+fn is_view(name: &ObjectName) -> bool {
+    let text = name.to_string().to_ascii_lowercase();
+    VIEWS
+        .iter()
+        .any(|view| view.name == text && view.name != "instants")
+}
+
+/// Renames SQLite's `group_concat`, whose separator may be left out.
+fn group_concat(function: &mut Function) {
+    if !function
+        .name
+        .to_string()
+        .eq_ignore_ascii_case("group_concat")
+    {
+        return;
+    }
+    function.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new("string_agg"))]);
+    if let FunctionArguments::List(list) = &mut function.args
+        && list.args.len() == 1
+    {
+        let comma = Value::SingleQuotedString(",".to_owned());
+        let comma = FunctionArgExpr::Expr(Expr::value(comma));
+        list.args.push(FunctionArg::Unnamed(comma));
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+mod tests {
+    use super::*;
+
+    fn rewritten(sql: &str) -> String {
+        let tokens = tokens(sql).unwrap();
+        tokens.iter().map(|token| token.token.to_string()).collect()
+    }
+
+    #[test]
+    fn glob_is_a_match() {
+        assert_eq!(
+            rewritten("SELECT * FROM slice WHERE name GLOB 'nccl*(?)' AND a NOT GLOB '[^a-c]'"),
+            "SELECT * FROM slice WHERE name ~ '^(?s:nccl.*\\(.\\))$' AND a  !~ '^(?s:[^a-c])$'"
+        );
+        assert_eq!(rewritten("SELECT glob FROM t"), "SELECT glob FROM t");
+        assert_eq!(regex_of_glob("a[]b]"), "^(?s:a[\\]b])$");
+        assert_eq!(regex_of_glob("a[b"), "^(?s:a[^\\s\\S])$");
+    }
+
+    #[test]
+    fn what_only_perfetto_has_is_refused_with_a_hint() {
+        for (sql, hint) in [
+            (
+                "INCLUDE PERFETTO MODULE slices.with_context; SELECT 1",
+                "leave INCLUDE out",
+            ),
+            (
+                "\n  CREATE PERFETTO TABLE t AS SELECT 1",
+                "line 2, column 3: CREATE PERFETTO",
+            ),
+            (
+                "CREATE OR REPLACE PERFETTO FUNCTION f() AS SELECT 1",
+                "CREATE VIEW",
+            ),
+            ("CREATE VIRTUAL TABLE s USING SPAN_JOIN(a, b)", "overlap_ns"),
+            ("SELECT * FROM interval_merge!(a)", "macros"),
+        ] {
+            let error = tokens(sql).unwrap_err().to_string();
+            assert!(error.contains(hint), "{error}");
+        }
+        assert!(tokens("SELECT include, macro FROM t WHERE a != (1)").is_ok());
+    }
+}

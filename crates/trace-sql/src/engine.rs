@@ -1,0 +1,369 @@
+//! Runs statements.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::datasource::MemTable;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
+};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast;
+use futures::StreamExt as _;
+use trace_tables::catalogue::{ArgKeys, ColumnType, TABLES, TableSpec, VIEWS};
+use trace_tables::scan::top_key;
+
+use crate::error::{ErrorKind, Names, SqlError};
+use crate::provider::CatalogueTable;
+use crate::store::{Inputs, Store, Wanted};
+use crate::{dialect, functions, statement};
+
+/// Default memory for sorts, joins and aggregations, and for recordings that are kept, in bytes each.
+const MEMORY: usize = 4 << 30;
+
+/// Stack of the thread that plans: a condition of a hundred thousand parts is as deep.
+const STACK: usize = 256 << 20;
+
+/// Options of an engine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Bytes that sorts, joins and aggregations may use before they spill or fail, and bytes of recordings that are kept for later
+    /// tables. Default is 4 GiB.
+    pub memory: usize,
+    /// Number of files that are read at once. Default is 1.
+    pub threads: NonZeroUsize,
+    /// Folder whose files statements may write and read. Default is none.
+    pub allow_write: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory: MEMORY,
+            threads: NonZeroUsize::MIN,
+            allow_write: None,
+        }
+    }
+}
+
+/// Receives the rows of statements, one result after the other.
+pub trait Results: Send {
+    /// Begins a result.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it cannot be written.
+    fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError>;
+
+    /// Adds rows. Returns `false` if no more are wanted.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they cannot be written.
+    fn batch(&mut self, batch: &RecordBatch) -> Result<bool, SqlError>;
+
+    /// Ends the result.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it cannot be written.
+    fn end(&mut self) -> Result<(), SqlError>;
+}
+
+/// The tables of some files, and the engine that queries them.
+pub struct Engine {
+    context: SessionContext,
+    runtime: tokio::runtime::Runtime,
+    store: Option<Arc<Store>>,
+    options: Options,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> SqlError {
+    SqlError::new(ErrorKind::Failed, error.to_string())
+}
+
+impl Engine {
+    /// Makes the tables of recordings. No file is read before a query needs it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine cannot start, which is a defect or a lack of threads or memory.
+    pub fn new(inputs: Arc<dyn Inputs>, options: Options) -> Result<Self, SqlError> {
+        let store = Arc::new(Store::new(inputs, options.memory));
+        let engine = Self::start(options, Some(Arc::clone(&store)))?;
+        for table in TABLES {
+            let provider = CatalogueTable {
+                table,
+                store: Arc::clone(&store),
+                threads: engine.options.threads.get(),
+            };
+            let added = engine
+                .context
+                .register_table(table.name, Arc::new(provider));
+            added.map_err(failed)?;
+        }
+        engine.add_views()?;
+        Ok(engine)
+    }
+
+    /// Makes the tables of an exported data set. A table that it does not have is empty.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder cannot be read.
+    pub fn data_set(folder: &Path, options: Options) -> Result<Self, SqlError> {
+        let engine = Self::start(options, None)?;
+        for table in TABLES {
+            let schema = stored_schema(table);
+            let files = folder.join(format!("table={}", table.name));
+            let provider: Arc<dyn datafusion::datasource::TableProvider> = match files.is_dir() {
+                false => Arc::new(MemTable::try_new(schema, vec![Vec::new()]).map_err(failed)?),
+                true => {
+                    let real = files.canonicalize();
+                    let real = real.map_err(|error| {
+                        SqlError::new(ErrorKind::Input, format!("{}: {error}", files.display()))
+                    })?;
+                    let url =
+                        ListingTableUrl::parse(format!("{}/", real.display())).map_err(failed)?;
+                    let listing = ListingOptions::new(Arc::new(ParquetFormat::default()))
+                        .with_file_extension(".parquet");
+                    let config = ListingTableConfig::new(url)
+                        .with_listing_options(listing)
+                        .with_schema(schema);
+                    Arc::new(ListingTable::try_new(config).map_err(failed)?)
+                }
+            };
+            let added = engine.context.register_table(table.name, provider);
+            added.map_err(failed)?;
+        }
+        engine.add_views()?;
+        Ok(engine)
+    }
+
+    fn start(options: Options, store: Option<Arc<Store>>) -> Result<Self, SqlError> {
+        // One partition: files are read in parallel below the engine, and the order of rows does not depend on threads.
+        let mut config = SessionConfig::new().with_target_partitions(1);
+        config.options_mut().sql_parser.collect_spans = true;
+        let environment = RuntimeEnvBuilder::new().with_memory_limit(options.memory, 1.0);
+        let environment = environment.build_arc().map_err(failed)?;
+        let context = SessionContext::new_with_config_rt(config, environment);
+        functions::register(&context, store.as_ref());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(options.threads.get().clamp(1, 4))
+            .thread_stack_size(16 << 20)
+            .build()
+            .map_err(failed)?;
+        Ok(Self {
+            context,
+            runtime,
+            store,
+            options,
+        })
+    }
+
+    fn add_views(&self) -> Result<(), SqlError> {
+        for view in VIEWS {
+            let sql = format!("CREATE VIEW {} AS {}", view.name, view.sql);
+            let made = self.runtime.block_on(self.context.sql(&sql));
+            made.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the names of all tables and views, sorted, with those that statements made.
+    #[must_use]
+    pub fn table_names(&self) -> Vec<String> {
+        let catalogs = self.context.catalog_names().into_iter();
+        let catalogs = catalogs.filter_map(|name| self.context.catalog(&name));
+        let schemas = catalogs.flat_map(|catalog| {
+            let names = catalog.schema_names().into_iter();
+            names
+                .filter_map(|name| catalog.schema(&name))
+                .collect::<Vec<_>>()
+        });
+        let mut names: Vec<String> = schemas.flat_map(|schema| schema.table_names()).collect();
+        names.sort();
+        names
+    }
+
+    fn names(&self) -> Names {
+        let state = self.context.state();
+        let scalar = state.scalar_functions().keys();
+        let functions = scalar
+            .chain(state.aggregate_functions().keys())
+            .chain(state.window_functions().keys());
+        let mut functions: Vec<String> = functions.cloned().collect();
+        functions.sort();
+        Names {
+            tables: self.table_names(),
+            functions,
+        }
+    }
+
+    /// Returns one sentence for each file that could not be read since the last call; their rows are missing.
+    #[must_use]
+    pub fn take_failures(&self) -> Vec<String> {
+        self.store
+            .as_ref()
+            .map(|store| store.take_failures())
+            .unwrap_or_default()
+    }
+
+    /// Runs the statements of a text, separated by semicolons, and passes their rows to `results`. Later statements do not run after
+    /// one has failed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first statement that fails.
+    pub fn run(&self, sql: &str, results: &mut dyn Results) -> Result<(), SqlError> {
+        std::thread::scope(|scope| {
+            let work = || self.runtime.block_on(self.all(sql, results));
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            let running = thread.spawn_scoped(scope, work).map_err(failed)?;
+            running
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    async fn all(&self, sql: &str, results: &mut dyn Results) -> Result<(), SqlError> {
+        let tokens = dialect::tokens(sql)?;
+        let describe = |error: DataFusionError| SqlError::of(&error, sql, &self.names());
+        let parser = DFParserBuilder::new(tokens).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements());
+        for statement in statements.map_err(describe)? {
+            self.one(statement, results, &describe).await?;
+        }
+        Ok(())
+    }
+
+    async fn one(
+        &self,
+        mut parsed: Statement,
+        results: &mut dyn Results,
+        describe: &(dyn Fn(DataFusionError) -> SqlError + Sync),
+    ) -> Result<(), SqlError> {
+        translate(&mut parsed);
+        if let Statement::Statement(inner) = &parsed {
+            let own = match inner.as_ref() {
+                ast::Statement::ShowTables { .. } => Some(statement::show_tables()),
+                ast::Statement::ExplainTable { table_name, .. } => {
+                    let name = table_name.to_string();
+                    let found = statement::describe(&name);
+                    if found.is_none() && !self.table_names().contains(&name) {
+                        return Err(statement::no_table(&name, &self.table_names()));
+                    }
+                    found
+                }
+                _ => None,
+            };
+            if let Some(batch) = own {
+                let batch = batch?;
+                results.begin(&batch.schema())?;
+                results.batch(&batch)?;
+                return results.end();
+            }
+        }
+        if let Some(store) = &self.store {
+            store.begin();
+        }
+        let state = self.context.state();
+        let plan = state.statement_to_plan(parsed).await.map_err(describe)?;
+        let mut checked = Ok(());
+        let walked = plan.apply(|node| {
+            if checked.is_ok() {
+                checked = statement::check(node, self.options.allow_write.as_deref());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        walked.map_err(describe)?;
+        checked?;
+        if let Some(store) = &self.store {
+            let mut wanted = Wanted::default();
+            wanted.args = extracted(&plan).map_err(describe)?;
+            store.want(&wanted);
+        }
+        let is_query = !matches!(plan, LogicalPlan::Ddl(_));
+        let frame = self
+            .context
+            .execute_logical_plan(plan)
+            .await
+            .map_err(describe)?;
+        let mut rows = frame.execute_stream().await.map_err(describe)?;
+        if is_query {
+            results.begin(&rows.schema())?;
+        }
+        while let Some(batch) = rows.next().await {
+            let batch = batch.map_err(describe)?;
+            if is_query && batch.num_rows() > 0 && !results.batch(&batch)? {
+                break;
+            }
+        }
+        match is_query {
+            true => results.end(),
+            false => Ok(()),
+        }
+    }
+}
+
+fn translate(parsed: &mut Statement) {
+    match parsed {
+        Statement::Statement(inner) => dialect::translate(inner),
+        Statement::Explain(explain) => translate(&mut explain.statement),
+        _ => {}
+    }
+}
+
+/// Returns the arguments that a plan reads through functions.
+fn extracted(plan: &LogicalPlan) -> Result<ArgKeys, DataFusionError> {
+    let mut keys = ArgKeys::None;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr
+                    && functions::EXTRACT_ARG.contains(&call.func.name())
+                {
+                    keys.add(&match call.args.get(1) {
+                        Some(Expr::Literal(ScalarValue::Utf8(Some(key)), _)) => {
+                            ArgKeys::Only(vec![trace_model::bare_key(key).to_owned(), top_key(key)])
+                        }
+                        _ => ArgKeys::All,
+                    });
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(keys)
+}
+
+/// Returns the schema of a table in a data set, where texts are plain.
+fn stored_schema(table: &TableSpec) -> SchemaRef {
+    let mut fields: Vec<Field> = vec![];
+    for column in table.columns() {
+        let ty = match column.ty {
+            ColumnType::Text => DataType::Utf8View,
+            ty => ty.arrow(),
+        };
+        fields.push(Field::new(column.name, ty, true));
+    }
+    Arc::new(Schema::new(fields))
+}

@@ -1,0 +1,286 @@
+//! Functions of PerfettoSQL, and those that recordings need.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array as _, ArrayRef, Float64Array, Int64Array, StringArray};
+use arrow_schema::DataType;
+use datafusion::catalog::TableFunctionImpl;
+use datafusion::catalog::{TableFunctionArgs, TableProvider};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::datasource::MemTable;
+use datafusion::logical_expr::{ColumnarValue, Expr, Volatility, create_udf};
+use datafusion::prelude::SessionContext;
+use trace_model::{ArgValue, Slice, SliceId};
+use trace_tables::catalogue::table;
+use trace_tables::scan::split_id;
+use trace_tables::{Recording, Request, scan};
+
+use crate::store::Store;
+
+/// Name of the functions that read an argument of a slice, by the type that they return.
+pub(crate) const EXTRACT_ARG: [&str; 3] = ["extract_arg", "extract_arg_int", "extract_arg_real"];
+
+/// Registers the functions. Those that look into recordings need a store.
+pub(crate) fn register(context: &SessionContext, store: Option<&Arc<Store>>) {
+    use DataType::{Float64, Int64, Utf8};
+    context.register_udf(create_udf(
+        "str_split",
+        vec![Utf8, Utf8, Int64],
+        Utf8,
+        Volatility::Immutable,
+        Arc::new(str_split),
+    ));
+    context.register_udf(create_udf(
+        "overlap_ns",
+        vec![Int64; 4],
+        Int64,
+        Volatility::Immutable,
+        Arc::new(overlap),
+    ));
+    let Some(store) = store else {
+        return;
+    };
+    for (name, returns) in EXTRACT_ARG.into_iter().zip([Utf8, Int64, Float64]) {
+        let (store, ty) = (Arc::clone(store), returns.clone());
+        context.register_udf(create_udf(
+            name,
+            vec![Int64, Utf8],
+            returns,
+            // Not evaluated before the files are read.
+            Volatility::Volatile,
+            Arc::new(move |args| extract_arg(&store, args, &ty)),
+        ));
+    }
+    for (name, downwards) in [("ancestor_slice", false), ("descendant_slice", true)] {
+        let function = Relatives {
+            name,
+            downwards,
+            store: Arc::clone(store),
+        };
+        context.register_udtf(name, Arc::new(function));
+    }
+}
+
+/// Returns the arguments as arrays of one length.
+fn arrays<const N: usize>(args: &[ColumnarValue]) -> Result<[ArrayRef; N]> {
+    let arrays = ColumnarValue::values_to_arrays(args)?;
+    arrays
+        .try_into()
+        .or_else(|_| plan_err!("expected {N} arguments"))
+}
+
+/// Returns part `n` (from 0) of a text that is cut at a separator; null past the last one.
+fn str_split(args: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let [texts, separators, places] = arrays(args)?;
+    let (texts, separators) = (texts.as_string::<i32>(), separators.as_string::<i32>());
+    let places = places.as_primitive::<Int64Type>();
+    let part = |((text, separator), place): ((Option<&str>, Option<&str>), Option<i64>)| {
+        let place = usize::try_from(place?).ok()?;
+        match separator? {
+            "" => Some(text?).filter(|_| place == 0).map(str::to_owned),
+            separator => text?.split(separator).nth(place).map(str::to_owned),
+        }
+    };
+    let parts: StringArray = texts.iter().zip(separators).zip(places).map(part).collect();
+    Ok(ColumnarValue::Array(Arc::new(parts)))
+}
+
+/// Returns the length of the intersection of two spans, given as start and duration each.
+fn overlap(args: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let columns: [ArrayRef; 4] = arrays(args)?;
+    let [a, b, c, d] = columns
+        .each_ref()
+        .map(|column| column.as_primitive::<Int64Type>());
+    let one = |(((a, b), c), d): (((Option<i64>, Option<i64>), Option<i64>), Option<i64>)| {
+        let (a, b, c, d) = (a?, b?, c?, d?);
+        let end = a.saturating_add(b).min(c.saturating_add(d));
+        Some(end.saturating_sub(a.max(c)).max(0))
+    };
+    let lengths: Int64Array = a.iter().zip(b).zip(c).zip(d).map(one).collect();
+    Ok(ColumnarValue::Array(Arc::new(lengths)))
+}
+
+/// Looks a slice up by its id.
+struct Finder<'s> {
+    store: &'s Store,
+    last: Option<(u32, Arc<Recording>)>,
+}
+
+impl Finder<'_> {
+    /// Calls `read` with the slice; `None` if there is none with this id, or its file cannot be read.
+    fn with<T>(&mut self, id: i64, read: impl FnOnce(Slice<'_>) -> Option<T>) -> Option<T> {
+        let (file, row) = split_id(id)?;
+        if self.last.as_ref().is_none_or(|(known, _)| *known != file) {
+            let place = usize::try_from(file).ok()?;
+            if place >= self.store.files() {
+                return None;
+            }
+            self.last = Some((file, self.store.get(place).ok()?));
+        }
+        let (_, recording) = self.last.as_ref()?;
+        let row = usize::try_from(row).ok()?;
+        let id = SliceId::new(row).filter(|_| row < recording.trace.len())?;
+        read(recording.trace.slice(id))
+    }
+}
+
+/// Returns an argument of a slice by its key, with or without the prefix of the format.
+fn extract_arg(store: &Store, args: &[ColumnarValue], ty: &DataType) -> Result<ColumnarValue> {
+    let [sets, keys] = arrays(args)?;
+    let (sets, keys) = (sets.as_primitive::<Int64Type>(), keys.as_string::<i32>());
+    let mut finder = Finder { store, last: None };
+    let mut find = |place: usize| -> Option<Value> {
+        let set = (!sets.is_null(place)).then(|| sets.value(place))?;
+        let key = (!keys.is_null(place)).then(|| keys.value(place))?;
+        finder.with(set, |slice| value_of(slice, key))
+    };
+    let rows = 0..sets.len();
+    let array: ArrayRef = match ty {
+        DataType::Int64 => Arc::new(rows.map(|row| find(row)?.int()).collect::<Int64Array>()),
+        DataType::Float64 => Arc::new(rows.map(|row| find(row)?.real()).collect::<Float64Array>()),
+        _ => Arc::new(
+            rows.map(|row| Some(find(row)?.text))
+                .collect::<StringArray>(),
+        ),
+    };
+    Ok(ColumnarValue::Array(array))
+}
+
+struct Value {
+    text: String,
+    int: Option<i64>,
+}
+
+impl Value {
+    fn int(&self) -> Option<i64> {
+        self.int.or_else(|| self.text.parse().ok())
+    }
+
+    fn real(&self) -> Option<f64> {
+        self.text.parse().ok()
+    }
+}
+
+fn value_of(slice: Slice<'_>, key: &str) -> Option<Value> {
+    let bare = trace_model::bare_key(key);
+    // A part of a nested argument is in the table of arguments only.
+    let value = slice.arg(bare)?;
+    let int = value.as_i64();
+    let text = match value {
+        ArgValue::Int(n) => n.to_string(),
+        ArgValue::UInt(n) => n.to_string(),
+        ArgValue::Real(x) => report::real_text(x, report::RealFormat::ShortestPoint),
+        ArgValue::Bool(b) => b.to_string(),
+        ArgValue::Str(text) | ArgValue::Json(text) => text.to_owned(),
+        ArgValue::Pointer(p) => format!("{p:#x}"),
+        _ => return None,
+    };
+    Some(Value { text, int })
+}
+
+/// `ancestor_slice(id)` and `descendant_slice(id)`: the slices around a slice, or within it.
+#[derive(Debug)]
+struct Relatives {
+    name: &'static str,
+    downwards: bool,
+    store: Arc<Store>,
+}
+
+impl TableFunctionImpl for Relatives {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let [Expr::Literal(ScalarValue::Int64(Some(id)), _)] = args.exprs() else {
+            return plan_err!(
+                "{} takes the id of one slice as a number; for the slices of many, walk `parent_id` with WITH RECURSIVE",
+                self.name
+            );
+        };
+        let Some(slices) = table("slices") else {
+            return plan_err!("no table of slices");
+        };
+        let mut request = Request::all(slices);
+        let mut wanted = crate::store::Wanted::default();
+        wanted.args = request.arg_keys(slices);
+        self.store.want(&wanted);
+        let rows = self.rows(*id)?;
+        let mut batches = Vec::new();
+        if let Some((recording, rows)) = rows {
+            request.rows = Some(rows);
+            scan(&recording, slices, &request, &mut |batch| {
+                batches.push(batch);
+                true
+            })?;
+        }
+        Ok(Arc::new(MemTable::try_new(slices.schema(), vec![batches])?))
+    }
+}
+
+impl Relatives {
+    /// Returns the rows of the relatives of a slice, ascending.
+    fn rows(&self, id: i64) -> Result<Option<(Arc<Recording>, Vec<usize>)>> {
+        let place = split_id(id).and_then(|(file, row)| {
+            Some((usize::try_from(file).ok()?, usize::try_from(row).ok()?))
+        });
+        let Some((file, row)) = place.filter(|place| place.0 < self.store.files()) else {
+            return Ok(None);
+        };
+        let recording = self.store.get(file);
+        let recording = recording.map_err(|why| DataFusionError::External(why.into()))?;
+        let trace = &recording.trace;
+        let Some(id) = SliceId::new(row).filter(|_| row < trace.len()) else {
+            return Ok(None);
+        };
+        let slice = trace.slice(id);
+        let mut rows: Vec<usize> = match self.downwards {
+            false => slice.ancestors().map(|slice| slice.id().index()).collect(),
+            // A slice comes behind those around it, and before the next one at its depth.
+            true => {
+                let track = trace.slices_on(slice.track_id());
+                let from = track.partition_point(|other| *other <= id);
+                let behind = track.iter().skip(from).map(|id| trace.slice(*id));
+                let inside = behind.take_while(|other| other.depth() > slice.depth());
+                inside.map(|slice| slice.id().index()).collect()
+            }
+        };
+        rows.sort_unstable();
+        Ok(Some((recording, rows)))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+mod tests {
+    use super::*;
+
+    fn value(value: impl Into<ScalarValue>) -> ColumnarValue {
+        ColumnarValue::Scalar(value.into())
+    }
+
+    #[test]
+    fn texts_are_split_from_zero() {
+        let part = |text: &str, separator: &str, place: i64| {
+            let args = [value(text), value(separator), value(place)];
+            let parts = str_split(&args).unwrap().into_array(1).unwrap();
+            let parts = parts.as_string::<i32>();
+            (!parts.is_null(0)).then(|| parts.value(0).to_owned())
+        };
+        assert_eq!(part("a<-b<-c", "<-", 1).as_deref(), Some("b"));
+        assert_eq!(part("a", "<-", 0).as_deref(), Some("a"));
+        assert_eq!(part("a", "<-", 1), None);
+        assert_eq!(part("a", "<-", -1), None);
+        assert_eq!(part("a", "", 0).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn spans_intersect_in_their_common_time() {
+        let length = |numbers: [i64; 4]| {
+            let found = overlap(&numbers.map(value)).unwrap().into_array(1).unwrap();
+            found.as_primitive::<Int64Type>().value(0)
+        };
+        assert_eq!(length([0, 10, 5, 10]), 5);
+        assert_eq!(length([0, 10, 2, 3]), 3);
+        assert_eq!(length([0, 10, 10, 3]), 0);
+        assert_eq!(length([i64::MAX - 1, 10, 0, i64::MAX]), 1);
+    }
+}

@@ -1,0 +1,28 @@
+//! SQL over recordings and over exported data sets: Apache DataFusion with a provider for each table of the catalogue.
+//!
+//! * [`Engine::new`] makes the tables of [`trace_tables::catalogue`] from [`Inputs`]; Perfetto's names are views over them;
+//! * [`Engine::data_set`] reads the Parquet files of an exported data set instead;
+//! * [`Engine::run`] runs statements and passes their rows to [`Results`]; [`sink`] writes them as text, CSV, JSON, Parquet or Arrow.
+//!
+//! A query reads only the columns and arguments that it needs. A file is read once for all tables of a statement, several files at
+//! once, and its rows arrive in the order of the files, so that results do not depend on the number of threads. Sorts, joins and
+//! aggregations stay within a memory limit and spill to temporary files as DataFusion does.
+//!
+//! Statements only read the tables. Those that write or read other files are refused unless [`Options::allow_write`] names the
+//! folder.
+//!
+//! This is the only crate that uses DataFusion. It reads no trace files: [`Inputs`] does.
+
+mod dialect;
+mod engine;
+mod error;
+mod functions;
+mod provider;
+mod pushdown;
+pub mod sink;
+mod statement;
+mod store;
+
+pub use engine::{Engine, Options, Results};
+pub use error::{ErrorKind, SqlError};
+pub use store::{Inputs, Wanted};

@@ -1,0 +1,216 @@
+//! The recordings of a query: each is read once for all of its tables, and kept while memory lasts.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use trace_tables::Recording;
+use trace_tables::catalogue::ArgKeys;
+
+/// What of a file is needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wanted {
+    /// Arguments of slices.
+    pub args: ArgKeys,
+    /// `true` if the hash of the file is needed.
+    pub hash: bool,
+}
+
+impl Wanted {
+    fn covers(&self, other: &Self) -> bool {
+        self.args.covers(&other.args) && (self.hash || !other.hash)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.args.add(&other.args);
+        self.hash |= other.hash;
+    }
+}
+
+/// Files that can be read as recordings.
+pub trait Inputs: fmt::Debug + Send + Sync {
+    /// Returns the names of the files; the place of a file is its `file_id`.
+    fn names(&self) -> &[String];
+
+    /// Reads a file with at least what is wanted.
+    ///
+    /// # Errors
+    ///
+    /// Returns one sentence that names the file and the reason.
+    fn open(&self, file: usize, wanted: &Wanted) -> Result<Recording, String>;
+}
+
+/// Recordings that were read, and those that could not be.
+#[derive(Debug)]
+pub(crate) struct Store {
+    inputs: Arc<dyn Inputs>,
+    /// Bytes of traces to keep.
+    budget: usize,
+    state: Mutex<State>,
+    /// Signals that a file was read.
+    loaded: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What the tables of the current statement need.
+    wanted: Wanted,
+    entries: HashMap<usize, Entry>,
+    /// Counts uses, to find the entry that was not used for longest.
+    clock: u64,
+    /// Files that could not be read, with the reason.
+    failures: Vec<(usize, String)>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Loading,
+    Loaded {
+        recording: Arc<Recording>,
+        holds: Wanted,
+        used: u64,
+    },
+    Failed(String),
+}
+
+impl Store {
+    pub(crate) fn new(inputs: Arc<dyn Inputs>, budget: usize) -> Self {
+        Self {
+            inputs,
+            budget,
+            state: Mutex::default(),
+            loaded: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic of another thread leaves the state usable.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.inputs.names().len()
+    }
+
+    pub(crate) fn name(&self, file: usize) -> &str {
+        self.inputs.names().get(file).map_or("", String::as_str)
+    }
+
+    /// Begins a statement: nothing is wanted yet.
+    pub(crate) fn begin(&self) {
+        self.state().wanted = Wanted::default();
+    }
+
+    /// Adds to what the statement needs of each file.
+    pub(crate) fn want(&self, wanted: &Wanted) {
+        self.state().wanted.add(wanted);
+    }
+
+    /// Returns the files that could not be read so far, each with one sentence.
+    pub(crate) fn take_failures(&self) -> Vec<String> {
+        let mut state = self.state();
+        let mut failures = std::mem::take(&mut state.failures);
+        failures.sort();
+        failures.into_iter().map(|(_, why)| why).collect()
+    }
+
+    /// Returns a file, read with what the statement needs; waits if another thread reads it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why it cannot be read.
+    pub(crate) fn get(&self, file: usize) -> Result<Arc<Recording>, String> {
+        let mut state = self.state();
+        let wanted = loop {
+            state.clock += 1;
+            let clock = state.clock;
+            let wanted = state.wanted.clone();
+            match state.entries.get_mut(&file) {
+                Some(Entry::Loading) => {
+                    let waited = self.loaded.wait(state);
+                    state = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+                Some(Entry::Failed(why)) => return Err(why.clone()),
+                Some(Entry::Loaded {
+                    recording,
+                    holds,
+                    used,
+                }) if holds.covers(&wanted) => {
+                    *used = clock;
+                    return Ok(Arc::clone(recording));
+                }
+                _ => break wanted,
+            }
+        };
+        state.entries.insert(file, Entry::Loading);
+        drop(state);
+        let guard = Waiting { store: self, file };
+        let opened = self.inputs.open(file, &wanted);
+        let mut state = self.state();
+        let result = match opened {
+            Ok(recording) => {
+                let recording = Arc::new(recording);
+                let entry = Entry::Loaded {
+                    recording: Arc::clone(&recording),
+                    holds: wanted,
+                    used: state.clock,
+                };
+                state.entries.insert(file, entry);
+                state.shrink(self.budget, file);
+                Ok(recording)
+            }
+            Err(why) => {
+                state.entries.insert(file, Entry::Failed(why.clone()));
+                state.failures.push((file, why.clone()));
+                Err(why)
+            }
+        };
+        drop(state);
+        drop(guard);
+        result
+    }
+}
+
+/// Wakes those who wait for a file, also if reading it panics.
+struct Waiting<'s> {
+    store: &'s Store,
+    file: usize,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.store.state();
+        if matches!(state.entries.get(&self.file), Some(Entry::Loading)) {
+            let why = format!("{}: reading it failed", self.store.name(self.file));
+            state.entries.insert(self.file, Entry::Failed(why));
+        }
+        drop(state);
+        self.store.loaded.notify_all();
+    }
+}
+
+impl State {
+    /// Drops recordings that were not used for longest until the others fit, but not `keep`.
+    fn shrink(&mut self, budget: usize, keep: usize) {
+        loop {
+            let mut total = 0_usize;
+            let mut oldest: Option<(u64, usize)> = None;
+            for (file, entry) in &self.entries {
+                if let Entry::Loaded {
+                    recording, used, ..
+                } = entry
+                {
+                    total = total.saturating_add(recording.trace.heap_bytes());
+                    if *file != keep && oldest.is_none_or(|(first, _)| *used < first) {
+                        oldest = Some((*used, *file));
+                    }
+                }
+            }
+            match oldest {
+                Some((_, file)) if total > budget => self.entries.remove(&file),
+                _ => return,
+            };
+        }
+    }
+}

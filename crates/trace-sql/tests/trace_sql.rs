@@ -1,0 +1,364 @@
+//! Runs SQL over the demo traces: results against the store, files, errors, refusals.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use perfetto_reader::{ArgPolicy, ReadOptions};
+use trace_sql::sink::{Format, TextResults};
+use trace_sql::{Engine, ErrorKind, Inputs, Options, SqlError, Wanted};
+use trace_tables::Recording;
+use trace_tables::catalogue::{ArgKeys, TABLES, VIEWS};
+
+/// Files, and what each was read with.
+#[derive(Debug, Default)]
+struct Files {
+    names: Vec<String>,
+    read: Mutex<Vec<(usize, Wanted)>>,
+}
+
+impl Files {
+    fn new(paths: &[PathBuf]) -> Arc<Self> {
+        Arc::new(Self {
+            names: paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect(),
+            read: Mutex::default(),
+        })
+    }
+}
+
+impl Inputs for Files {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn open(&self, file: usize, wanted: &Wanted) -> Result<Recording, String> {
+        self.read.lock().unwrap().push((file, wanted.clone()));
+        let name = &self.names[file];
+        let source =
+            byte_source::Source::open(Path::new(name), &byte_source::OpenOptions::default());
+        let mut options = ReadOptions::default();
+        options.args = match &wanted.args {
+            ArgKeys::None => ArgPolicy::None,
+            ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),
+            ArgKeys::All => ArgPolicy::All,
+        };
+        let trace = source
+            .map_err(|error| error.to_string())
+            .and_then(|source| {
+                perfetto_reader::read(source, &options).map_err(|error| error.to_string())
+            })?;
+        Ok(Recording::new(file as u32, name, trace))
+    }
+}
+
+fn demo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/demo")
+        .join(name)
+}
+
+fn ranks() -> Vec<PathBuf> {
+    vec![demo("demo-rank0.json.gz"), demo("demo-rank1.json.gz")]
+}
+
+fn engine(paths: &[PathBuf], threads: usize) -> Engine {
+    let mut options = Options::default();
+    options.threads = NonZeroUsize::new(threads).unwrap();
+    Engine::new(Files::new(paths), options).unwrap()
+}
+
+fn csv(engine: &Engine, sql: &str) -> Result<String, SqlError> {
+    let mut out = Vec::new();
+    engine.run(
+        sql,
+        &mut TextResults::new(&mut out, Format::Csv, None, None),
+    )?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// Returns the single row of a query, without the header.
+fn row(engine: &Engine, sql: &str) -> String {
+    let text = csv(engine, sql).unwrap();
+    let mut lines = text.lines().skip(1);
+    let row = lines.next().unwrap_or_default().to_owned();
+    assert_eq!(lines.next(), None, "{sql}: {text}");
+    row
+}
+
+#[test]
+fn every_table_and_view_can_be_read_whole() {
+    let engine = engine(&ranks(), 2);
+    for table in TABLES {
+        let count: u64 = row(&engine, &format!("SELECT count(*) FROM {}", table.name))
+            .parse()
+            .unwrap();
+        let all = csv(&engine, &format!("SELECT * FROM {}", table.name)).unwrap();
+        let header: Vec<&str> = table.columns().map(|column| column.name).collect();
+        assert_eq!(all.lines().next().unwrap(), header.join(","));
+        // The demo has no counters.
+        assert!(count > 0 || table.name == "counters", "{}", table.name);
+        let described = csv(&engine, &format!("DESCRIBE {}", table.name)).unwrap();
+        assert_eq!(described.lines().count(), header.len() + 1);
+    }
+    for view in VIEWS {
+        csv(
+            &engine,
+            &format!(
+                "SELECT * FROM {} LIMIT 3; EXPLAIN SELECT * FROM {0}",
+                view.name
+            ),
+        )
+        .unwrap();
+    }
+    let tables = csv(&engine, "SHOW TABLES").unwrap();
+    assert_eq!(tables.lines().count(), 1 + TABLES.len() + VIEWS.len());
+    assert!(engine.take_failures().is_empty());
+}
+
+#[test]
+fn results_do_not_depend_on_threads_and_files_are_read_once() {
+    let sql = "SELECT name, rank, count(*) AS n, sum(dur) AS ns FROM slices GROUP BY name, rank; \
+               SELECT id, ts, name FROM kernels WHERE dur > 1000; \
+               SELECT k.id, s.name FROM kernels k JOIN slices s ON k.launch_id = s.id";
+    let one = csv(&engine(&ranks(), 1), sql).unwrap();
+    for threads in [2, 5] {
+        assert_eq!(csv(&engine(&ranks(), threads), sql).unwrap(), one);
+    }
+    let files = Files::new(&ranks());
+    let engine = Engine::new(Arc::clone(&files) as Arc<dyn Inputs>, Options::default()).unwrap();
+    csv(&engine, "SELECT count(*) FROM kernels k JOIN slices s ON k.launch_id = s.id JOIN thread_track t ON s.track_id = t.id").unwrap();
+    let mut read: Vec<usize> = files
+        .read
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(file, _)| *file)
+        .collect();
+    read.sort_unstable();
+    assert_eq!(read, [0, 1]);
+    // Names of slices need no arguments, and only files of the condition are read.
+    let files = Files::new(&ranks());
+    let engine = Engine::new(Arc::clone(&files) as Arc<dyn Inputs>, Options::default()).unwrap();
+    csv(&engine, "SELECT name FROM slices WHERE file_id = 1").unwrap();
+    let read = files.read.lock().unwrap().clone();
+    assert_eq!(read.len(), 1);
+    assert_eq!((read[0].0, &read[0].1.args), (1, &ArgKeys::None));
+}
+
+#[test]
+fn conditions_that_a_scan_uses_change_no_result() {
+    let engine = engine(&ranks(), 2);
+    let middle = row(
+        &engine,
+        "SELECT CAST(avg(ts) AS BIGINT) FROM slices WHERE rank = 0",
+    );
+    for condition in [
+        format!("ts > {middle}"),
+        format!("ts <= {middle} AND dur > 5"),
+        format!("ts BETWEEN {middle} - 100000000 AND {middle}"),
+        "name = 'cudaLaunchKernel'".to_owned(),
+        "name IN ('cudaLaunchKernel', 'nothing') AND rank = 1".to_owned(),
+    ] {
+        let pushed = row(
+            &engine,
+            &format!("SELECT count(*), sum(dur) FROM slices WHERE {condition}"),
+        );
+        // The same condition behind a window function, which no scan can use.
+        let all = format!(
+            "SELECT count(*), sum(dur) FROM (SELECT *, row_number() OVER () AS number FROM slices) WHERE {condition}"
+        );
+        assert_eq!(pushed, row(&engine, &all), "{condition}");
+        assert!(!pushed.starts_with("0,"), "{condition}");
+    }
+}
+
+#[test]
+fn functions_of_perfetto_work() {
+    let engine = engine(&ranks(), 2);
+    let by_function = "SELECT count(*), sum(extract_arg_int(arg_set_id, 'correlation')) FROM slices \
+                       WHERE extract_arg(arg_set_id, 'args.correlation') IS NOT NULL";
+    let by_table = "SELECT count(*), sum(int_value) FROM args WHERE key = 'args.correlation'";
+    assert_eq!(row(&engine, by_function), row(&engine, by_table));
+    let id = row(
+        &engine,
+        "SELECT max(id) FROM slices WHERE depth = 2 AND rank = 1",
+    );
+    let walk = format!(
+        "WITH RECURSIVE up(id, parent_id) AS (SELECT id, parent_id FROM slice WHERE id = {id} UNION ALL \
+         SELECT s.id, s.parent_id FROM slice s JOIN up ON s.id = up.parent_id) SELECT count(*), min(id) FROM up WHERE id <> {id}"
+    );
+    let function = format!("SELECT count(*), min(id) FROM ancestor_slice({id})");
+    assert_eq!(row(&engine, &walk), row(&engine, &function));
+    let root = row(
+        &engine,
+        &format!("SELECT min(id) FROM ancestor_slice({id})"),
+    );
+    let below = format!(
+        "WITH RECURSIVE down(id) AS (SELECT id FROM slice WHERE id = {root} UNION ALL \
+         SELECT s.id FROM slice s JOIN down ON s.parent_id = down.id) SELECT count(*) - 1 FROM down"
+    );
+    let function = format!("SELECT count(*) FROM descendant_slice({root})");
+    assert_eq!(row(&engine, &below), row(&engine, &function));
+    // LIKE ignores case in queries over Perfetto's views only; GLOB never does.
+    let count = |condition: &str, table: &str| {
+        row(
+            &engine,
+            &format!("SELECT count(*) FROM {table} WHERE name {condition}"),
+        )
+    };
+    assert_ne!(count("LIKE 'CUDALAUNCH%'", "slice"), "0");
+    assert_eq!(count("LIKE 'CUDALAUNCH%'", "slices"), "0");
+    assert_eq!(count("GLOB 'CUDALAUNCH*'", "slice"), "0");
+    assert_eq!(
+        count("GLOB 'cudaLaunch*'", "slice"),
+        count("LIKE 'cudaLaunch%'", "slices")
+    );
+    assert_eq!(
+        row(
+            &engine,
+            "SELECT id, id, max(id) FROM process WHERE upid = 0 GROUP BY id"
+        ),
+        "0,0,0"
+    );
+    assert_eq!(
+        row(
+            &engine,
+            "SELECT group_concat(name) FROM (SELECT DISTINCT name FROM thread WHERE tid = 7 ORDER BY name)"
+        ),
+        row(
+            &engine,
+            "SELECT string_agg(name, ',') FROM (SELECT DISTINCT name FROM thread WHERE tid = 7 ORDER BY name)"
+        ),
+    );
+}
+
+#[test]
+fn errors_are_one_sentence_with_place_and_nearest_name() {
+    let engine = engine(&ranks(), 1);
+    for (sql, expected) in [
+        (
+            "SELECT nam FROM slices",
+            "line 1, column 8: no column `nam` in `slices`: did you mean `name`?",
+        ),
+        (
+            "SELECT 1;\nSELECT * FROM slcies",
+            "line 2, column 15: no table `slcies`: did you mean `slices`?",
+        ),
+        (
+            "SELECT * FROM sched",
+            "line 1, column 15: no table `sched`: SHOW TABLES lists them",
+        ),
+        ("SELECT FROM FROM slices", "line 1, column "),
+        (
+            "SELECT coutn(*) FROM slices",
+            "no function `coutn`: did you mean `count`?",
+        ),
+        (
+            "DESCRIBE kernel",
+            "no table `kernel`: did you mean `kernels`?",
+        ),
+        ("SELECT 'a", "line 1, column 8: "),
+        ("SELECT * FROM 'file.parquet'", "no table"),
+        ("COPY (SELECT 1) TO 'x.csv'", "--allow-write DIR"),
+        (
+            "EXPLAIN ANALYZE COPY (SELECT 1) TO 'x.csv'",
+            "--allow-write DIR",
+        ),
+        (
+            "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'",
+            "--allow-write DIR",
+        ),
+        ("SET datafusion.execution.batch_size = 1", "only queries"),
+        ("DROP VIEW slice", "is a table of the catalogue"),
+        (
+            "CREATE OR REPLACE VIEW kernels AS SELECT 1",
+            "is a table of the catalogue",
+        ),
+        ("INSERT INTO kernels VALUES (1)", ""),
+        ("SELECT * FROM ancestor_slice(parent_id)", "WITH RECURSIVE"),
+    ] {
+        let error = csv(&engine, sql).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(expected), "{sql}: {text}");
+        assert!(!text.contains('\n'));
+        assert_eq!(error.kind(), ErrorKind::Usage, "{sql}: {text}");
+    }
+    // Views and tables of one's own are allowed, and last.
+    let made = "CREATE VIEW long AS SELECT * FROM kernels WHERE dur > 0; CREATE TABLE t AS SELECT count(*) AS n FROM long; SELECT n FROM t";
+    assert_eq!(
+        csv(&engine, made).unwrap(),
+        csv(&engine, "SELECT count(*) AS n FROM kernels WHERE dur > 0").unwrap()
+    );
+    assert!(engine.table_names().contains(&"long".to_owned()));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_and_the_others_answer() {
+    let mut paths = ranks();
+    paths.insert(1, demo("no-such-file.json"));
+    let engine = engine(&paths, 2);
+    let counts = csv(
+        &engine,
+        "SELECT file_id, count(*) AS n FROM kernels GROUP BY file_id ORDER BY file_id",
+    )
+    .unwrap();
+    let files: Vec<&str> = counts
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(',').next())
+        .collect();
+    assert_eq!(files, ["0", "2"]);
+    let failures = engine.take_failures();
+    assert_eq!(failures.len(), 1);
+    assert!(failures[0].contains("no-such-file.json"));
+    let alone = Engine::new(Files::new(&[demo("no-such-file.json")]), Options::default()).unwrap();
+    assert_eq!(
+        csv(&alone, "SELECT * FROM slices").unwrap_err().kind(),
+        ErrorKind::Input
+    );
+}
+
+#[test]
+fn memory_has_a_limit() {
+    let mut options = Options::default();
+    options.memory = 10_000;
+    let engine = Engine::new(Files::new(&ranks()), options).unwrap();
+    // The side of a join that is kept does not fit.
+    let sql = "SELECT count(*) FROM slices a JOIN slices b ON a.id = b.id";
+    let error = csv(&engine, sql).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+    assert!(error.to_string().contains("--memory"));
+}
+
+#[test]
+fn text_states_its_limit() {
+    let engine = engine(&ranks(), 1);
+    let mut out = Vec::new();
+    let mut results = TextResults::new(&mut out, Format::Text, Some(80), Some(2));
+    engine
+        .run(
+            "SELECT name, dur FROM kernels ORDER BY dur DESC",
+            &mut results,
+        )
+        .unwrap();
+    drop(results);
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.lines().count(), 5, "{text}");
+    let mut out = Vec::new();
+    let mut results = TextResults::new(&mut out, Format::Text, None, None);
+    engine
+        .run("EXPLAIN SELECT count(*) FROM kernels", &mut results)
+        .unwrap();
+    drop(results);
+    let plan = String::from_utf8(out).unwrap();
+    assert!(plan.lines().count() > 4 && !plan.contains("\\n"), "{plan}");
+    assert!(
+        text.ends_with("only the first 2 rows are shown: --limit N shows more, --limit 0 all\n")
+    );
+}
