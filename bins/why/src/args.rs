@@ -10,7 +10,8 @@ use findings::Choice;
 const AFTER_HELP: &str = "\
 Paths are files, folders, patterns and archives: Kineto JSON, Perfetto, rocPD,
 Nsight Systems exports, and beside them block I/O logs with readings of wall
-time. What they are is found by content; ranks of one job are joined.
+time, logs of nvidia-smi, and of vLLM and SGLang. What they are is found by
+content; ranks of one job are joined.
 
 Examples:
   inferscope why traces/ -o why.html
@@ -46,6 +47,9 @@ pub(crate) struct WhyCli {
     /// Write findings, steps and paths as tracks, to be opened beside the recording
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) perfetto: Option<PathBuf>,
+    /// Write GPU time by launch stack as a profile for speedscope
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) speedscope: Option<PathBuf>,
     /// End with exit code 1 if a finding of this kind is at least likely, or one costs this much of a step (5%, 2ms)
     #[arg(long, value_name = "KIND|COST", value_parser = fail_on, help_heading = "Output")]
     pub(crate) fail_on: Vec<FailOn>,
@@ -104,6 +108,9 @@ pub(crate) struct Question {
     /// The rank of a file, where it is stated wrongly or not at all
     #[arg(long, value_name = "FILE=N", value_parser = rank_of)]
     pub(crate) rank_of: Vec<(String, u32)>,
+    /// Take each recording by itself: answer for the first one (or --rank), without captures and logs beside it
+    #[arg(long)]
+    pub(crate) no_join: bool,
     /// Steps are slices of this name (* any text, ? any character, | or)
     #[arg(long, value_name = "PATTERN")]
     pub(crate) step_pattern: Option<String>,

@@ -1,11 +1,13 @@
 //! From paths to the answer.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cli::{ProgressLine, Stage, VerbosityArgs};
 use findings::{
-    Document, File, Reads, Recording, RecordingOptions, Request, Role, Side, arg_keys, explain,
+    Companion, Document, File, Reads, Recording, RecordingOptions, Request, Role, Side, arg_keys,
+    explain,
 };
 use perfetto_reader::ArgPolicy;
 
@@ -25,10 +27,15 @@ struct Inputs {
     files: Vec<File>,
     block_io: Vec<PathBuf>,
     clocks: Vec<PathBuf>,
+    /// Logs of GPUs and engines.
+    logs: Vec<(PathBuf, Role, Side)>,
 }
 
 /// Answers a question.
 pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Document> {
+    if let Some(document) = tables(question, &command) {
+        return Ok(document);
+    }
     let mut inputs = Inputs::default();
     let sides: [(Side, &[PathBuf]); 3] = [
         (Side::Only, &question.paths),
@@ -38,7 +45,14 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
     for (side, paths) in sides {
         find(&mut inputs, side, paths, question)?;
     }
-    let storage = storage(&mut inputs);
+    let storage = match question.no_join {
+        true => None,
+        false => storage(&mut inputs),
+    };
+    let logs = match question.no_join {
+        true => Vec::new(),
+        false => logs(&mut inputs),
+    };
     let options = RecordingOptions {
         step_pattern: question.step_pattern.clone(),
         whole: false,
@@ -46,8 +60,12 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
     let read = Stage::time("read", question.verbosity, || {
         read(&inputs.traces, question, &options)
     });
-    let read = join_captures(read, &inputs.traces, question, &options);
+    let read = match question.no_join {
+        true => read,
+        false => join_captures(read, &inputs.traces, question, &options),
+    };
     let mut recordings = Vec::new();
+    let mut taken: Vec<Side> = Vec::new();
     for (source, result) in inputs.traces.iter().zip(read) {
         let mut file = File {
             name: source.path.display().to_string(),
@@ -70,7 +88,17 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
                 if let Some(text) = recording.no_gpu_work() {
                     file.problem = Some(text.to_owned());
                 }
-                recordings.push(recording);
+                let is_wanted = question.rank.is_none_or(|rank| rank == recording.rank());
+                let is_first = is_wanted && !taken.contains(&source.side);
+                if question.no_join && recording.has_gpu_work() && !is_first {
+                    file.role = Role::Unused;
+                    file.problem = Some("not joined (--no-join): ask about it alone".to_owned());
+                } else {
+                    if recording.has_gpu_work() {
+                        taken.push(source.side);
+                    }
+                    recordings.push(recording);
+                }
             }
             Err(error) => {
                 if question.input.strict {
@@ -98,9 +126,10 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
             .collect(),
         files: inputs.files,
         choice: question.choice(),
-        assumed: assumed(&recordings),
+        assumed: Vec::new(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         storage,
+        logs,
     };
     let document = Stage::time("explain", question.verbosity, || {
         explain(recordings, &request)
@@ -108,25 +137,52 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
     document.map_err(|error| cli::usage(error.to_string()))
 }
 
+/// Answers for two sides that are tables of cycles or samples; `None` if they are not.
+fn tables(question: &Question, command: &str) -> Option<Document> {
+    let ([baseline], [candidate]) = (question.baseline.as_slice(), question.candidate.as_slice())
+    else {
+        return None;
+    };
+    let has_table = |path: &Path| match path.is_dir() {
+        true => {
+            let entries = std::fs::read_dir(path).ok()?;
+            let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            names.find(|name| name.contains("_perf_data.csv"))
+        }
+        false => path
+            .to_string_lossy()
+            .contains(".csv")
+            .then(|| path.display().to_string()),
+    };
+    has_table(baseline).and(has_table(candidate))?;
+    let options = perf_compare::LoadOptions::default();
+    let load = |path: &Path| perf_compare::load(path, &options).ok();
+    let (one, two) = (load(baseline)?, load(candidate)?);
+    let file = |path: &Path, side| File {
+        name: path.display().to_string(),
+        format: "tables of cycles".to_owned(),
+        role: Role::Samples,
+        side,
+        ..File::default()
+    };
+    let request = Request {
+        command: command.to_owned(),
+        paths: [baseline, candidate]
+            .map(|path| path.display().to_string())
+            .to_vec(),
+        files: vec![
+            file(baseline, Side::Baseline),
+            file(candidate, Side::Candidate),
+        ],
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Request::default()
+    };
+    Some(findings::explain_tables(&one, &two, &request))
+}
+
 /// Returns `true` if a name given by the user means this file.
 fn is_file(path: &Path, name: &str) -> bool {
     path == Path::new(name) || path.file_name().is_some_and(|own| own == name)
-}
-
-fn assumed(recordings: &[Recording]) -> Vec<String> {
-    let sides = [Side::Only, Side::Baseline, Side::Candidate];
-    let each = sides.iter().filter_map(|side| {
-        let own: Vec<&Recording> = recordings.iter().filter(|r| r.side() == *side).collect();
-        (own.len() > 1).then(|| {
-            let ranks: Vec<String> = own.iter().map(|r| r.rank().to_string()).collect();
-            format!(
-                "the {} recordings are ranks {} of one job",
-                own.len(),
-                ranks.join(", ")
-            )
-        })
-    });
-    each.collect()
 }
 
 fn find(
@@ -155,11 +211,16 @@ fn find(
     for path in plain {
         if path.is_dir() {
             let beside = sniff::others_in(&path);
-            let roles: Vec<(PathBuf, Role)> = beside
-                .into_iter()
-                .map(|path| (path.clone(), sniff::role(&path)))
-                .filter(|(_, role)| *role != Role::Trace)
-                .collect();
+            let roles = beside.into_iter().filter_map(|path| {
+                let role = match sniff::role(&path) {
+                    // A text that is no log: named, so that nobody believes that it was used.
+                    Role::Trace if sniff::is_text(&path) => Role::Unused,
+                    Role::Trace => return None,
+                    role => role,
+                };
+                Some((path, role))
+            });
+            let roles: Vec<(PathBuf, Role)> = roles.collect();
             let clock = path.join("clock.json");
             inputs.clocks.extend(clock.is_file().then_some(clock));
             match trace_input::expand_ranks(&[path], question.verbosity) {
@@ -194,10 +255,17 @@ fn find(
             continue;
         }
         let problem = match role {
+            Role::BlockIo | Role::GpuLog | Role::EngineLog if question.no_join => {
+                Some("not joined with the recordings (--no-join)")
+            }
             Role::BlockIo => None,
             Role::GpuLog | Role::EngineLog => {
-                Some("read by 'inferscope blkio stats', not used here yet")
+                inputs.logs.push((path.clone(), role, side));
+                None
             }
+            Role::Samples => Some(
+                "results of a benchmark or metrics: compare two with 'inferscope perf-compare'",
+            ),
             _ => Some("no recording, and no log that is used beside one"),
         };
         if role == Role::BlockIo {
@@ -249,6 +317,43 @@ fn storage(inputs: &mut Inputs) -> Option<Reads> {
             None
         }
     }
+}
+
+/// Maximum number of bytes of a log that are read.
+const LOG_BYTES: u64 = 1 << 30;
+
+fn whole(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let source = byte_source::Source::open(path, &byte_source::OpenOptions::default())?;
+    let mut bytes = Vec::new();
+    source
+        .into_read()?
+        .take(LOG_BYTES)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads the logs of GPUs and engines; those that cannot be read are named with the reason.
+fn logs(inputs: &mut Inputs) -> Vec<Companion> {
+    let mut out = Vec::new();
+    for (path, role, side) in &inputs.logs {
+        let name = path.display().to_string();
+        let read = whole(path).map_err(|error| error.to_string());
+        let found = read.and_then(|bytes| match role {
+            Role::GpuLog => Companion::gpu(&name, *side, &bytes),
+            _ => Companion::engine(&name, *side, &String::from_utf8_lossy(&bytes)),
+        });
+        match found {
+            Ok(log) => out.push(log),
+            Err(error) => {
+                let mut files = inputs.files.iter_mut();
+                if let Some(file) = files.find(|file| file.name == name) {
+                    let own = error.strip_prefix(&format!("{name}: "));
+                    file.problem = Some(own.unwrap_or(&error).to_owned());
+                }
+            }
+        }
+    }
+    out
 }
 
 /// Reads recordings, several at once, and keeps of each what the answer needs. The results are in the order of the sources.

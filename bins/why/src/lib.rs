@@ -62,7 +62,7 @@ fn show(cli: ShowCli) -> anyhow::Result<Outcome> {
     let finding = found(&document, &cli.id)?;
     let text = match cli.json {
         true => serde_json::to_string_pretty(finding)? + "\n",
-        false => findings::show(finding),
+        false => findings::show(finding, cli::terminal::width()),
     };
     output::print(&text)?;
     Ok(Outcome::Fine)

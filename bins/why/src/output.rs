@@ -15,7 +15,7 @@ pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
         &cli.question.baseline,
         &cli.question.candidate,
     ];
-    let files = [&cli.perfetto, &cli.output];
+    let files = [&cli.perfetto, &cli.output, &cli.speedscope];
     cli::refuse_overwrite(inputs.into_iter().flatten(), files.into_iter().flatten())?;
     if let Some(path) = files.into_iter().flatten().find(|path| path.is_file()) {
         return Err(cli::usage(format!("{}: exists already", path.display())));
@@ -30,6 +30,12 @@ pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
         file.write_all(pages::html(document).as_bytes())?;
         file.commit()?;
     }
+    if let Some(path) = &cli.speedscope {
+        let mut file = AtomicFile::create(path)?;
+        let profile = findings::speedscope(document);
+        file.write_all((profile.to_string() + "\n").as_bytes())?;
+        file.commit()?;
+    }
     if cli.json {
         let json = match cli.limit {
             Some(rows) => {
@@ -42,7 +48,7 @@ pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
     }
     match cli.markdown {
         true => print(&pages::markdown(document)),
-        false => print(&findings::text(document)),
+        false => print(&findings::text(document, cli::terminal::width())),
     }
 }
 
@@ -68,7 +74,9 @@ pub(crate) fn outcome(cli: &WhyCli, document: &Document) -> Outcome {
     let is_cause = |finding: &&Finding| {
         let kind = findings::Catalogue::builtin().kind(&finding.kind);
         let is_cause = kind.is_some_and(|kind| kind.role == findings::KindRole::Cause);
-        is_cause && finding.confidence >= Confidence::Likely
+        // A state of the steps has no cost.
+        let has_cost = finding.cost_ns_per_affected_step.median > 0;
+        is_cause && has_cost && finding.confidence >= Confidence::Likely
     };
     let met = cli.fail_on.iter().any(|condition| {
         own.clone().any(|finding| match condition {

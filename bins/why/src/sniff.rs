@@ -10,6 +10,9 @@ use findings::Role;
 /// Bytes that tell what a file is.
 const HEAD: usize = 64 << 10;
 
+/// Bytes of a text in which an engine states its requests for the first time.
+const LONG_HEAD: usize = 1 << 20;
+
 /// Returns what a file is used for; a recording unless its content is that of something else.
 pub(crate) fn role(path: &Path) -> Role {
     if path.as_os_str() == "-" || !path.is_file() {
@@ -27,6 +30,7 @@ pub(crate) fn role(path: &Path) -> Role {
     if matches!(text.first(), Some(b'{' | b'[')) {
         return match Companion::detect(&head) {
             Some(Companion::Clock | Companion::FioJson) => Role::Unused,
+            _ if serving_logs::is_bench(&head) => Role::Samples,
             _ => Role::Trace,
         };
     }
@@ -34,11 +38,44 @@ pub(crate) fn role(path: &Path) -> Role {
         return Role::BlockIo;
     }
     match Companion::detect(&head) {
-        Some(Companion::GpuCsv) => Role::GpuLog,
-        Some(Companion::EngineLog) => Role::EngineLog,
-        Some(_) => Role::Unused,
-        None => Role::Trace,
+        Some(Companion::GpuCsv) => return Role::GpuLog,
+        Some(Companion::EngineLog) => return Role::EngineLog,
+        Some(_) => return Role::Unused,
+        None => {}
     }
+    // An engine begins with its settings, which may be long.
+    let head = match source.head(LONG_HEAD) {
+        Ok(head) => head,
+        Err(_) => return Role::Trace,
+    };
+    match text_of(head) {
+        Some(text) if serving_logs::is_engine_log(text) => Role::EngineLog,
+        Some(text) if serving_logs::is_prometheus(text.as_bytes()) => Role::Samples,
+        _ => Role::Trace,
+    }
+}
+
+/// Returns `true` if a file is text, other than JSON.
+pub(crate) fn is_text(path: &Path) -> bool {
+    let source = Source::open(path, &OpenOptions::default());
+    let Ok(mut source) = source else { return false };
+    let Ok(head) = source.head(HEAD) else {
+        return false;
+    };
+    let begin = head.trim_ascii_start().first();
+    !matches!(begin, Some(b'{' | b'[')) && text_of(head).is_some_and(|text| !text.is_empty())
+}
+
+/// Returns the text of the first bytes of a file, whose last character may be cut; `None` if they are no text.
+fn text_of(head: &[u8]) -> Option<&str> {
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(head.get(..error.valid_up_to())?).ok()?
+        }
+        Err(_) => return None,
+    };
+    (!text.contains('\0')).then_some(text)
 }
 
 /// Returns the files of a folder that do not have the name of a trace, two levels deep, in the order of their names.

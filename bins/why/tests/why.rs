@@ -110,9 +110,15 @@ fn check_document(document: &Value) {
     }
 }
 
-/// Number of characters of the widest line that is no command.
+/// Number of characters of the widest line; a path alone on a line stays whole.
 fn widest(text: &str) -> usize {
-    let lines = text.lines().filter(|line| !line.starts_with("next "));
+    let lines = text.lines().filter(|line| {
+        let words = line
+            .trim()
+            .trim_start_matches("next")
+            .trim_end_matches('\\');
+        words.split_whitespace().count() > 1
+    });
     lines.map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
@@ -331,4 +337,233 @@ fn cut_answers_and_tracks_are_of_the_same_document() {
         command(&whole),
         "the same for any number of threads"
     );
+}
+
+/// A copy of the healthy job, whose steps lie at 2026-03-31 23:33:20.05 UTC, with more files.
+fn healthy_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for rank in 0..2 {
+        let name = format!("rank{rank}.json.gz");
+        let from = data(&format!("serving/healthy/{name}"));
+        std::fs::copy(from, folder.path().join(name)).expect("a copy");
+    }
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+fn kinds(document: &Value) -> Vec<&str> {
+    let findings = document["findings"].as_array().expect("findings").iter();
+    findings
+        .filter_map(|finding| finding["kind"].as_str())
+        .collect()
+}
+
+/// What the log of vLLM states at some seconds after 23:33:00: running, waiting, use of the KV cache.
+fn engine_log(hour: u32, lines: &[(u32, u32, u32, f64)]) -> String {
+    let each = lines.iter().map(|(second, running, waiting, cache)| {
+        format!(
+            "INFO 03-31 {hour:02}:33:{second:02} [loggers.py:127] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 900.0 tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {cache}%\n"
+        )
+    });
+    each.collect()
+}
+
+#[test]
+fn an_engine_log_is_put_on_the_clock_of_the_trace() {
+    let full = [(10, 32, 9, 99.1), (20, 32, 8, 99.4), (30, 30, 4, 98.0)];
+    let mut log = engine_log(23, &full);
+    log += "WARNING 03-31 23:33:20 [scheduler.py:1057] Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode\n";
+    let folder = healthy_with(&[("server.log", &log)]);
+    let path = folder.path().display().to_string();
+    let document = json(&[&path]);
+    check_document(&document);
+    let found = kinds(&document);
+    assert!(found.contains(&"kv_cache_full"), "{found:?}");
+    assert!(found.contains(&"preemption"), "{found:?}");
+    let logs = document["figures"]["logs"].as_array().expect("logs");
+    assert_eq!(logs[0]["clock_within_ns"], 1_000_000_000);
+    assert_eq!(logs[0]["preempted"], 1);
+    let assumed = document["scope"]["assumed"].to_string();
+    assert!(assumed.contains("taken as UTC"), "{assumed}");
+    // They are no cost: no condition on costs is met, one on the kind is.
+    assert_eq!(why(&[&path, "--fail-on", "50%"]).status.code(), Some(0));
+    let fails = why(&[&path, "--fail-on", "kv_cache_full"]);
+    assert_eq!(fails.status.code(), Some(1));
+    assert!(widest(&text(&why(&[&path]).stdout)) <= 80);
+    // Printed in a zone two hours behind.
+    let folder = healthy_with(&[("server.log", &engine_log(21, &full))]);
+    let document = json(&[&folder.path().display().to_string()]);
+    assert!(kinds(&document).contains(&"kv_cache_full"));
+    let assumed = document["scope"]["assumed"].to_string();
+    assert!(assumed.contains("UTC-2"), "{assumed}");
+    // With room in the cache, and of another minute.
+    let room = [(10, 32, 9, 60.0), (20, 32, 8, 60.0), (30, 30, 4, 60.0)];
+    let folder = healthy_with(&[("server.log", &engine_log(23, &room))]);
+    let document = json(&[&folder.path().display().to_string()]);
+    assert!(!kinds(&document).contains(&"kv_cache_full"));
+    let early = engine_log(23, &full).replace(":33:", ":12:");
+    let folder = healthy_with(&[("server.log", &early)]);
+    let document = json(&[&folder.path().display().to_string()]);
+    check_document(&document);
+    let problem = document["scope"]["files"].to_string();
+    assert!(problem.contains("do not cover the recording"), "{problem}");
+}
+
+/// A recording of forty steps of 500 ms, in each of which the GPU works 250 ms.
+fn half_busy() -> String {
+    let mut events = Vec::new();
+    for step in 0..40 {
+        let at = step * 500_000;
+        let mut event = |cat: &str, name: &str, tid: u32, ts: i64, dur: i64, args: &str| {
+            events.push(format!(
+                "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":\"{name}\",\"pid\":{},\"tid\":{tid},\"ts\":{ts},\"dur\":{dur},\"args\":{{{args}}}}}",
+                if cat == "kernel" { 0 } else { 4242 }
+            ));
+        };
+        event(
+            "user_annotation",
+            "execute_context_0(0)_generation_8(8)",
+            1,
+            at,
+            95_000,
+            "",
+        );
+        event("python_function", "a.py(1): think", 1, at + 10, 200_000, "");
+        let id = format!("\"correlation\":{}", step + 1);
+        event("cuda_runtime", "cudaLaunchKernel", 1, at + 200_100, 10, &id);
+        let id = format!("{id},\"device\":0,\"stream\":7");
+        event("kernel", "gemm_kernel", 7, at + 200_120, 250_000, &id);
+        event(
+            "cuda_runtime",
+            "cudaStreamSynchronize",
+            1,
+            at + 40_200,
+            50_000,
+            "",
+        );
+    }
+    format!(
+        "{{\"schemaVersion\":1,\"baseTimeNanoseconds\":1775000000000000000,\"traceEvents\":[{}]}}",
+        events.join(",")
+    )
+}
+
+#[test]
+fn a_gpu_log_confirms_or_contradicts_the_recording() {
+    let log = |pct: u32| {
+        let rows = (0..55).map(|n| {
+            let ms = n * 400;
+            format!(
+                "2026/03/31 23:33:{:02}.{:03}, 0, {pct} %, 1980 MHz\n",
+                19 + ms / 1_000,
+                ms % 1_000
+            )
+        });
+        let head = "timestamp, index, utilization.gpu [%], clocks.current.sm [MHz]\n";
+        head.to_owned() + &rows.collect::<String>()
+    };
+    let answer = |pct: u32| {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("gpu.csv"), log(pct)).expect("a file");
+        std::fs::write(folder.path().join("trace.json"), half_busy()).expect("a file");
+        json(&[&folder.path().display().to_string()])
+    };
+    let same = answer(50);
+    check_document(&same);
+    let host = |document: &Value| {
+        let findings = document["findings"].as_array().expect("findings").clone();
+        findings
+            .into_iter()
+            .find(|f| f["kind"] == "host_bound")
+            .expect("a finding")
+    };
+    let logs = &same["figures"]["logs"][0];
+    assert_eq!(logs["utilisation_pct"], 50.0);
+    let busy = logs["recorded_busy_pct"].as_f64().expect("a share");
+    assert!((busy - 50.0).abs() < 2.0, "{busy}");
+    assert!(host(&same)["evidence"].to_string().contains("confirms it"));
+    assert!(!kinds(&same).contains(&"gpu_log_differs"));
+    assert_eq!(host(&same)["confidence"], "established");
+    let other = answer(100);
+    check_document(&other);
+    assert!(kinds(&other).contains(&"gpu_log_differs"));
+    assert_eq!(host(&other)["confidence"], "possible");
+}
+
+#[test]
+fn files_that_are_no_recordings_are_named() {
+    let folder = healthy_with(&[
+        ("notes.txt", "bought more memory\n"),
+        (
+            "metrics.prom",
+            "# HELP vllm:num_requests_running n\nvllm:num_requests_running 3\n",
+        ),
+    ]);
+    let document = json(&[&folder.path().display().to_string()]);
+    check_document(&document);
+    let files = document["scope"]["files"].as_array().expect("files");
+    for name in ["notes.txt", "metrics.prom"] {
+        let file = files.iter().find(|file| {
+            let own = file["name"].as_str().expect("a name");
+            own.ends_with(name)
+        });
+        assert!(
+            file.is_some_and(|file| file["problem"].is_string()),
+            "{name}"
+        );
+    }
+    assert_eq!(document["answer"]["shape"], "limit");
+}
+
+#[test]
+fn recordings_are_not_joined_if_that_is_asked() {
+    let folder = data("serving/late-host");
+    let joined = json(&[&folder]);
+    assert!(
+        joined["scope"]["assumed"]
+            .to_string()
+            .contains("ranks 0, 1 of one job")
+    );
+    let alone = json(&[&folder, "--no-join"]);
+    check_document(&alone);
+    assert_eq!(alone["trust"]["ranks_present"], serde_json::json!([0]));
+    assert!(!kinds(&alone).contains(&"rank_skew"));
+    let second = json(&[&folder, "--no-join", "--rank", "1"]);
+    assert_eq!(second["trust"]["ranks_present"], serde_json::json!([1]));
+    // Half of what the other rank sees is waiting, which cannot be told from transfer.
+    assert_eq!(
+        alone["answer"]["shape"], "cannot_say",
+        "{}",
+        alone["answer"]
+    );
+}
+
+#[test]
+fn columns_are_obeyed_and_stacks_are_written_for_speedscope() {
+    let folder = data("serving/late-host");
+    let run = Command::new(env!("CARGO_BIN_EXE_why"))
+        .args([&folder])
+        .env("COLUMNS", "120")
+        .output()
+        .expect("the tool runs");
+    let wide = text(&run.stdout);
+    assert!(wide.lines().any(|line| line.chars().count() > 80), "{wide}");
+    let out = tempfile::tempdir().expect("a folder");
+    let path = out
+        .path()
+        .join("stacks.speedscope.json")
+        .display()
+        .to_string();
+    assert_eq!(
+        why(&[&folder, "--speedscope", &path]).status.code(),
+        Some(0)
+    );
+    let profile = std::fs::read_to_string(&path).expect("the profile");
+    let profile: Value = serde_json::from_str(&profile).expect("JSON");
+    let document = json(&[&folder]);
+    let stacks = document["figures"]["stacks"].as_array().expect("stacks");
+    let sum: i64 = stacks.iter().filter_map(|row| row["gpu_ns"].as_i64()).sum();
+    assert_eq!(profile["profiles"][0]["endValue"], sum);
 }

@@ -1,7 +1,5 @@
 //! Reads GPU utilisation as logged by nvidia-smi.
 
-use std::collections::BTreeSet;
-
 use crate::error::{Error, Result};
 use crate::scan::BYTE_ORDER_MARK;
 use crate::scan::{real, trim};
@@ -26,6 +24,41 @@ pub struct GpuLog {
     pub malformed: u64,
     /// Number of GPUs in the file; if there are several, the samples are those of the first.
     pub gpus: usize,
+    /// The GPU as its column names it (index, UUID, bus id), else its place among the rows of one time.
+    pub gpu: String,
+    /// The other columns with numbers, such as `clocks.current.sm`.
+    pub others: Vec<Column>,
+}
+
+/// A column of numbers beside the utilisation.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Column {
+    /// Its heading without unit.
+    pub name: String,
+    /// A value for each sample.
+    pub values: Vec<Option<f64>>,
+}
+
+/// A row of the file.
+struct Row<'t> {
+    /// The GPU.
+    name: Option<&'t [u8]>,
+    sample: Sample,
+    /// Values of the other columns.
+    others: Vec<Option<f64>>,
+}
+
+/// Returns a number with or without unit.
+fn with_unit(text: &[u8]) -> Option<f64> {
+    let mut words = trim(text).split(|b| *b == b' ');
+    words.next().and_then(real)
+}
+
+/// Returns a heading without its unit.
+fn heading(text: &[u8]) -> String {
+    let name = text.split(|b| *b == b'[').next().unwrap_or_default();
+    String::from_utf8_lossy(trim(name)).into_owned()
 }
 
 /// Columns that name a GPU, as `nvidia-smi --help-query-gpu` has them.
@@ -68,12 +101,20 @@ impl GpuLog {
     ///
     /// Returns an error if there is no row at all.
     pub fn parse(name: &str, text: &[u8]) -> Result<Self> {
-        let mut log = Self {
-            gpus: 1,
-            ..Self::default()
-        };
+        let mut all = Self::parse_all(name, text)?;
+        Ok(all.swap_remove(0))
+    }
+
+    /// Same as [`parse`](Self::parse), for each GPU of the file; there is at least one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no row at all.
+    pub fn parse_all(name: &str, text: &[u8]) -> Result<Vec<Self>> {
+        let mut malformed = 0;
         let (mut time_at, mut value_at, mut name_at) = (0, 1, None);
-        let mut rows: Vec<(Option<&[u8]>, Sample)> = Vec::new();
+        let mut others: Vec<(usize, String)> = Vec::new();
+        let mut rows: Vec<Row<'_>> = Vec::new();
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         let mut has_units = false;
         let mut lines = text.split(|b| *b == b'\n').peekable();
@@ -93,23 +134,32 @@ impl GpuLog {
                     reason: "no column utilization.gpu: ask nvidia-smi for --query-gpu=timestamp,utilization.gpu".into(),
                 })?;
                 name_at = NAMES.iter().find_map(|name| place(name));
+                let own = columns.iter().enumerate();
+                let own =
+                    own.filter(|(at, _)| ![time_at, value_at].contains(at) && name_at != Some(*at));
+                others = own.map(|(at, text)| (at, heading(text))).collect();
                 continue;
             }
             let time = columns.get(time_at).and_then(|t| parse_wall(t));
             let value = columns.get(value_at).and_then(|v| percent(v));
             let (Some(t_ns), Some(percent)) = (time, value) else {
-                log.malformed += 1;
+                malformed += 1;
                 continue;
             };
             let has_unit = columns.get(value_at).is_some_and(|v| v.ends_with(b"%"));
             if is_open && has_units && !has_unit && percent.is_some() {
                 // A number without its unit may be truncated.
-                log.malformed += 1;
+                malformed += 1;
                 continue;
             }
             has_units |= has_unit;
             let name = name_at.and_then(|at| columns.get(at)).copied();
-            rows.push((name, Sample { t_ns, percent }));
+            let each = others.iter();
+            rows.push(Row {
+                name,
+                sample: Sample { t_ns, percent },
+                others: each.map(|(at, _)| with_unit(columns.get(*at)?)).collect(),
+            });
         }
         if rows.is_empty() {
             return Err(Error {
@@ -117,26 +167,28 @@ impl GpuLog {
                 reason: "no row of GPU utilisation; expected nvidia-smi --query-gpu=timestamp,utilization.gpu --format=csv".into(),
             });
         }
-        log.split(rows);
-        Ok(log)
-    }
-
-    /// Keeps the rows of the first GPU.
-    fn split(&mut self, rows: Vec<(Option<&[u8]>, Sample)>) {
-        let first = rows.first().and_then(|(name, _)| *name);
-        if first.is_some() {
-            let names: BTreeSet<&[u8]> = rows.iter().filter_map(|(name, _)| *name).collect();
-            self.gpus = names.len();
-            let of_first = rows.into_iter().filter(|(name, _)| *name == first);
-            self.samples = of_first.map(|(_, sample)| sample).collect();
-            return;
-        }
-        // Rows of one query have the same time, except possibly for the last digit, and are
-        // consecutive.
-        let of_one_time = rows.chunk_by(|(_, a), (_, b)| a.t_ns == b.t_ns);
-        self.gpus = of_one_time.map(<[_]>::len).max().unwrap_or(1);
-        let samples = rows.into_iter().map(|(_, sample)| sample);
-        self.samples = samples.step_by(self.gpus).collect();
+        let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
+        let each = split(rows);
+        let gpus = each.len();
+        let logs = each.into_iter().map(|(gpu, rows)| {
+            let column = |(at, name): (usize, &String)| Column {
+                name: name.clone(),
+                values: rows
+                    .iter()
+                    .map(|row| row.others.get(at).copied().flatten())
+                    .collect(),
+            };
+            let others: Vec<Column> = names.iter().enumerate().map(column).collect();
+            let has_number = |column: &Column| column.values.iter().any(Option::is_some);
+            Self {
+                samples: rows.iter().map(|row| row.sample).collect(),
+                malformed,
+                gpus,
+                gpu,
+                others: others.into_iter().filter(has_number).collect(),
+            }
+        });
+        Ok(logs.collect())
     }
 
     /// Returns the available values.
@@ -217,6 +269,31 @@ impl GpuLog {
     }
 }
 
+/// Returns the rows of each GPU, in the order of the first row of each; at least one.
+fn split(rows: Vec<Row<'_>>) -> Vec<(String, Vec<Row<'_>>)> {
+    if rows.first().is_some_and(|row| row.name.is_some()) {
+        let mut order: Vec<(String, Vec<Row<'_>>)> = Vec::new();
+        for row in rows {
+            let Some(name) = row.name else { continue };
+            let name = String::from_utf8_lossy(name).into_owned();
+            match order.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, own)) => own.push(row),
+                None => order.push((name, vec![row])),
+            }
+        }
+        return order;
+    }
+    // Rows of one query have the same time, except possibly for the last digit, and are consecutive.
+    let of_one_time = rows.chunk_by(|a, b| a.sample.t_ns == b.sample.t_ns);
+    let gpus = of_one_time.map(<[_]>::len).max().unwrap_or(1);
+    let mut out: Vec<(String, Vec<Row<'_>>)> =
+        (0..gpus).map(|gpu| (gpu.to_string(), Vec::new())).collect();
+    for (at, row) in rows.into_iter().enumerate() {
+        out[at % gpus].1.push(row);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,5 +362,33 @@ mod tests {
         let text = b"\xef\xbb\xbftimestamp, utilization.memory [%], utilization.gpu [%]\r\n2025/01/21 01:31:52.000, 7 %, 40 %\r\n";
         let log = GpuLog::parse("gpu", text).unwrap();
         assert_eq!((log.malformed, log.mean()), (0, Some(40.0)));
+    }
+
+    #[test]
+    fn all_gpus_with_their_other_columns() {
+        let text = b"timestamp, index, utilization.gpu [%], clocks.current.sm [MHz], name, power.draw [W]\n\
+            2025/01/21 01:31:52.000, 0, 7 %, 1980 MHz, H100, 612.25 W\n\
+            2025/01/21 01:31:52.001, 1, 9 %, 1410 MHz, H100, [N/A]\n\
+            2025/01/21 01:31:52.200, 0, 8 %, 1975 MHz, H100, 600 W\n";
+        let logs = GpuLog::parse_all("gpu", text).unwrap();
+        let of = |gpu: usize, name: &str| {
+            let mut all = logs[gpu].others.iter();
+            all.find(|column| column.name == name)
+                .map(|column| column.values.clone())
+        };
+        assert_eq!(
+            logs.iter().map(|log| log.gpu.as_str()).collect::<Vec<_>>(),
+            ["0", "1"]
+        );
+        assert_eq!(
+            of(0, "clocks.current.sm"),
+            Some(vec![Some(1980.0), Some(1975.0)])
+        );
+        assert_eq!(
+            (of(0, "power.draw"), of(1, "power.draw")),
+            (Some(vec![Some(612.25), Some(600.0)]), None)
+        );
+        assert_eq!(of(0, "name"), None);
+        assert_eq!((logs[1].samples.len(), logs[1].gpus), (1, 2));
     }
 }

@@ -35,6 +35,9 @@ pub struct Kind {
     pub sure_pct: Option<f64>,
     /// Share that its replay has to save to be the answer; `None` for the usual one.
     pub answer_pct: Option<f64>,
+    /// It differs from other steps or other ranks, so that it is no part of how the engine works.
+    #[serde(default)]
+    pub is_deviation: bool,
     /// Title with places in braces.
     pub title: String,
     /// When it is reported.

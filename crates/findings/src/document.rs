@@ -266,8 +266,14 @@ pub struct Finding {
     pub cost_ns_per_step: Interval,
     /// Time that it costs of a step that it affects; their number is [`Place::step_count`].
     pub cost_ns_per_affected_step: Interval,
-    /// Share of the time of all steps of the phase, in percent.
+    /// Sum over the steps that it affects.
+    pub cost_ns_total: i64,
+    /// Number of the steps that the share is of.
+    pub of_steps: u64,
+    /// Share of the time of all these steps, in percent.
     pub share_pct: f64,
+    /// `false` if no replay and no comparison of steps tells what would be saved; the two fields below are 0 then.
+    pub is_gain_known: bool,
     /// What a replay without it saves of a step: the mean of all steps of the phase.
     pub gain_ceiling_ns_per_step: i64,
     /// What the replay saves of all steps of the phase, in percent. Findings are ranked by it.
@@ -361,17 +367,31 @@ pub struct Comparison {
     pub difference_ns: Interval,
     /// Parts of the difference; with `unexplained_ns` they add up to the median difference.
     pub parts: Vec<DifferencePart>,
-    /// What no finding explains.
+    /// What no finding explains, and what chance explains as well.
     pub unexplained_ns: i64,
+    /// p of the test of the step time, of `perf-compare`; absent with one step on a side.
+    pub p: Option<f64>,
+    /// Name of the test.
+    pub method: String,
+    /// Remarks, such as within which workloads the steps were compared.
+    pub notes: Vec<String>,
 }
 
 /// A part of a difference.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DifferencePart {
     /// What differs.
     pub label: String,
+    /// Class as in the budget; empty for functions of tables.
+    pub class: String,
     /// Difference of a step.
     pub difference_ns: i64,
+    /// Lower end of its 95 % interval, where the steps allow one.
+    pub low_ns: Option<i64>,
+    /// Upper end.
+    pub high_ns: Option<i64>,
+    /// False discovery rate at which it is declared.
+    pub q: Option<f64>,
     /// Finding that explains it.
     pub finding: Option<String>,
 }
@@ -417,6 +437,8 @@ pub struct Figures {
     pub memory: Vec<MemoryPoint>,
     /// Storage beside the steps.
     pub storage: Option<Storage>,
+    /// Logs of GPUs and engines beside the steps.
+    pub logs: Vec<BesideLog>,
 }
 
 /// A step as lanes of spans.
@@ -618,6 +640,46 @@ pub struct StepBytes {
     pub bytes: u64,
     /// GPU idle while reads were in flight.
     pub idle_ns: i64,
+}
+
+/// A log of a GPU or an engine beside the steps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BesideLog {
+    /// Path as given or found.
+    pub name: String,
+    /// `gpu_log` or `engine_log`.
+    pub role: Role,
+    /// How its clock was joined.
+    pub clock: String,
+    /// Uncertainty of its times.
+    pub clock_within_ns: i64,
+    /// Readings around the steps, by time.
+    pub readings: Vec<Reading>,
+    /// Readings that did not fit.
+    pub left_out: u64,
+    /// Use of the GPU by the log, over the readings that are wholly of recorded time, in percent.
+    pub utilisation_pct: Option<f64>,
+    /// Use of the GPU in the recording over the same time.
+    pub recorded_busy_pct: Option<f64>,
+    /// Requests that were preempted during the steps.
+    pub preempted: Option<u64>,
+}
+
+/// A reading of a log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Time.
+    pub at_ns: i64,
+    /// Use of the GPU, in percent.
+    pub utilisation_pct: Option<f64>,
+    /// Requests that run.
+    pub running: Option<f64>,
+    /// Requests that wait.
+    pub waiting: Option<f64>,
+    /// Used part of the KV cache, in percent.
+    pub cache_pct: Option<f64>,
+    /// Generated tokens per second.
+    pub tokens_per_s: Option<f64>,
 }
 
 /// What the result was made with.

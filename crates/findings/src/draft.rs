@@ -3,7 +3,7 @@
 use critical_path::Change;
 
 use crate::catalogue::{Catalogue, Kind};
-use crate::document::{Confidence, Evidence, Finding, Place};
+use crate::document::{Confidence, Evidence, Finding, Interval, Place};
 use crate::job::{Item, Job, Phase, StepFact};
 use crate::numbers::{interval, plain, share, time};
 
@@ -59,6 +59,8 @@ pub(crate) struct Draft {
     pub(crate) whole: Option<(usize, i64)>,
     /// Part of the cost that rests on guessed dependencies.
     pub(crate) guessed_ns: i64,
+    /// It is a state of the steps: `values` are their times, and what it costs is not known.
+    pub(crate) is_state: bool,
     pub(crate) strength: Strength,
     pub(crate) gain: Gain,
     pub(crate) rank: Option<u32>,
@@ -80,6 +82,7 @@ impl Draft {
             values: Vec::new(),
             whole: None,
             guessed_ns: 0,
+            is_state: false,
             strength: Strength::Favoured,
             gain: Gain::Unknown,
             rank: None,
@@ -164,10 +167,15 @@ impl Draft {
             self.evidence.push(said(job, text));
         }
         let share_pct = self.share_pct(phase);
-        let affected = interval(self.values.iter().map(|(_, ns)| *ns));
+        let affected = match self.is_state {
+            true => Interval::default(),
+            false => interval(self.values.iter().map(|(_, ns)| *ns)),
+        };
         let (steps, whole_ns) = self.whole(phase);
         let n = i64::try_from(steps).unwrap_or(i64::MAX).max(1);
+        let steps_all = steps as u64;
         let cost = match is_most(self.values.len(), steps) {
+            _ if self.is_state => Interval::default(),
             true => {
                 let rest = steps.saturating_sub(self.values.len());
                 let zeros = std::iter::repeat_n(0, rest);
@@ -217,7 +225,13 @@ impl Draft {
             title: sentence_case(&crate::catalogue::fill(&kind.title, &words)),
             place,
             cost_ns_per_step: cost,
+            cost_ns_total: match self.is_state {
+                true => 0,
+                false => self.values.iter().map(|(_, ns)| *ns).sum(),
+            },
+            of_steps: steps_all,
             share_pct,
+            is_gain_known: !matches!(self.gain, Gain::Unknown),
             cost_ns_per_affected_step: affected,
             gain_ceiling_ns_per_step: gain_ns / n,
             gain_pct: share(gain_ns, whole_ns),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use critical_path::{Change, Group};
 
+use crate::beside::{Beside, Companion};
 use crate::catalogue::{Catalogue, KindRole};
 use crate::document::{
     Answer, Appendix, Confidence, Document, File, Finding, Missing, Next, Note, Role,
@@ -33,6 +34,8 @@ pub struct Request {
     pub version: String,
     /// Storage beside the recordings.
     pub storage: Option<crate::storage::Reads>,
+    /// Logs of GPUs and engines beside the recordings.
+    pub logs: Vec<Companion>,
 }
 
 /// The choice takes nothing; the text lists what could be chosen.
@@ -96,11 +99,11 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     let mut jobs = Vec::new();
     for (_, list) in sides {
         let (list, foreign) = of_one_job(list);
-        for (name, world) in foreign {
+        for (name, why) in foreign {
             let mut files = document.scope.files.iter_mut();
             if let Some(file) = files.find(|file| file.name == name) {
                 file.role = Role::Unused;
-                file.problem = Some(format!("of another job: its world size is {world}"));
+                file.problem = Some(format!("of another job: {why}"));
             }
         }
         let (list, captures) = without_captures(list);
@@ -158,12 +161,28 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     let paths = paths(request);
     let mut kinds: Vec<String> = Vec::new();
     let mut ranked: Vec<(Finding, i64)> = Vec::new();
+    let mut of_last = Vec::new();
     for job in &jobs {
+        document.scope.assumed.extend(joined(job));
+    }
+    if let Some(reads) = &request.storage
+        && !jobs.iter().any(|job| reads.meets(job))
+    {
+        let mut files = document.scope.files.iter_mut();
+        if let Some(file) = files.find(|file| file.name == reads.name()) {
+            file.problem = Some(
+                "no read of it lies in the steps, or the recording states no wall time".to_owned(),
+            );
+        }
+    }
+    for job in &jobs {
+        let logs = logs_of(job, request, &mut document);
         let context = Context {
             job,
             catalogue,
             reads: request.storage.as_ref(),
-            paths: match is_pair {
+            logs: &logs,
+            traces: match is_pair || !are_only_traces(request, job) {
                 true => own_paths(job),
                 false => paths.clone(),
             },
@@ -172,6 +191,7 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         kinds.extend(found.iter().map(|(finding, _)| finding.kind.clone()));
         ranked.extend(found);
         document.budget.extend(budget::budgets(job, catalogue));
+        of_last = logs;
     }
     // The side that the answer is about comes first.
     ranked.sort_by(|(a, a_ns), (b, b_ns)| {
@@ -189,6 +209,17 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         return Ok(document);
     };
     document.trust = trust(job, &document.scope.files);
+    for log in &of_last {
+        let problem = log.problem(job).into_iter();
+        let notes = problem.map(|problem| note("gpu_log", &format!("{}: {problem}", log.name)));
+        document.trust.notes.extend(notes);
+        let within = document.trust.clocks_within_ns.unwrap_or(0);
+        document.trust.clocks_within_ns = Some(within.max(log.within_ns));
+    }
+    if let Some(reads) = request.storage.as_ref().filter(|reads| reads.meets(job)) {
+        let within = document.trust.clocks_within_ns.unwrap_or(0);
+        document.trust.clocks_within_ns = Some(within.max(reads.within_ns()));
+    }
     document.trust.files = jobs.iter().map(|job| job.facts.len() as u64).sum();
     document.not_recorded = missing(job, catalogue);
     match jobs.as_slice() {
@@ -210,13 +241,55 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
             file.clock_shift_ns = Some(facts.clock_shift_ns);
         }
     }
-    document.figures = figures::figures(&jobs, request);
+    document.figures = figures::figures(&jobs, request, &of_last);
     document.next = next(&document, &paths);
     Ok(document)
 }
 
-/// Leaves out recordings whose world size is not that of most. Returns the others, and names and world sizes of those left out.
-fn of_one_job(list: Vec<Recording>) -> (Vec<Recording>, Vec<(String, u32)>) {
+/// Returns what was assumed about recordings of several ranks.
+fn joined(job: &Job) -> Option<String> {
+    let ranks: Vec<String> = job
+        .facts
+        .iter()
+        .map(|facts| facts.rank.to_string())
+        .collect();
+    (ranks.len() > 1).then(|| {
+        format!(
+            "{} recordings are ranks {} of one job",
+            ranks.len(),
+            ranks.join(", ")
+        )
+    })
+}
+
+/// Puts the logs of a side on the clock of its job. Those that cannot be placed are named with the reason.
+fn logs_of<'a>(job: &Job, request: &'a Request, document: &mut Document) -> Vec<Beside<'a>> {
+    let mut out = Vec::new();
+    for log in request.logs.iter().filter(|log| log.is_of(job.side)) {
+        match log.on(job) {
+            Ok(beside) => {
+                let text = format!(
+                    "{}: {}; on the clock of the recording within {}",
+                    beside.name,
+                    beside.how,
+                    crate::numbers::time(beside.within_ns)
+                );
+                document.scope.assumed.push(text);
+                out.push(beside);
+            }
+            Err(problem) => {
+                let mut files = document.scope.files.iter_mut();
+                if let Some(file) = files.find(|file| file.name == log.name()) {
+                    file.problem = Some(problem);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Leaves out recordings whose world size is not that of most. Returns the others, and names of those left out with the reason.
+fn of_one_job(list: Vec<Recording>) -> (Vec<Recording>, Vec<(String, String)>) {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for world in list
         .iter()
@@ -232,10 +305,18 @@ fn of_one_job(list: Vec<Recording>) -> (Vec<Recording>, Vec<(String, u32)>) {
     };
     let (mut kept, mut foreign) = (Vec::new(), Vec::new());
     for recording in list {
-        match recording.facts.world_size.filter(|world| *world != most) {
-            Some(world) => foreign.push((recording.name().to_owned(), world)),
-            None => kept.push(recording),
-        }
+        let why = match recording.facts.world_size {
+            Some(world) if world != most => format!("its world size is {world}"),
+            // All ranks of a job are recorded alike.
+            None if most > 1 => {
+                format!("it states no world size, and the others are of a job of {most} ranks")
+            }
+            _ => {
+                kept.push(recording);
+                continue;
+            }
+        };
+        foreign.push((recording.name().to_owned(), why));
     }
     (kept, foreign)
 }
@@ -277,7 +358,10 @@ fn scope(request: &Request) -> Scope {
 fn cannot_say(document: &mut Document, text: &str) {
     document.answer = Answer {
         shape: Shape::CannotSay,
-        sentence: format!("Cannot say: {text}."),
+        sentence: match text.ends_with(['.', '?']) {
+            true => format!("Cannot say: {text}"),
+            false => format!("Cannot say: {text}."),
+        },
         ..Answer::default()
     };
 }
@@ -290,6 +374,14 @@ fn paths(request: &Request) -> String {
         .map(|path| words::quoted(path))
         .collect();
     quoted.join(" ")
+}
+
+/// Returns `true` if the paths given hold the recordings of the job and nothing else: other tools take them then.
+fn are_only_traces(request: &Request, job: &Job) -> bool {
+    request.logs.is_empty()
+        && request.storage.is_none()
+        && request.files.len() == job.facts.len()
+        && request.files.iter().all(|file| file.role == Role::Trace)
 }
 
 fn own_paths(job: &Job) -> String {
@@ -351,7 +443,7 @@ fn findings(context: &Context<'_>) -> Vec<(Finding, i64)> {
                     let row = &job.steps[at].row;
                     row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns)
                 };
-                match is_capped {
+                let own = match is_capped {
                     true => {
                         let values = draft.values.iter();
                         values
@@ -364,7 +456,10 @@ fn findings(context: &Context<'_>) -> Vec<(Finding, i64)> {
                         .map(|at| gain_of(*at))
                         .sum::<i64>()
                         .max(0),
-                }
+                };
+                // What the step behind takes over is no gain.
+                let all: i64 = (0..job.steps.len()).map(gain_of).sum();
+                own.min(all.max(0))
             }
             _ => 0,
         };
@@ -386,7 +481,10 @@ fn trust(job: &Job, files: &[File]) -> Trust {
         let all = 0..world.min(4_096);
         all.filter(|rank| !present.contains(rank)).collect()
     });
-    let used = job.steps.iter().filter(|step| step.is_used).count();
+    let used = match job.focus {
+        Some(_) => 1,
+        None => job.steps.iter().filter(|step| step.is_used).count(),
+    };
     let all = job.graph.steps(job.at).len();
     let clocks = job.comm.clocks.iter().flatten();
     let clocks = clocks.filter(|clock| clock.fit.samples > 0);
@@ -427,7 +525,7 @@ fn trust(job: &Job, files: &[File]) -> Trust {
     let total: i64 = job.phases.iter().map(|phase| phase.total_ns).sum();
     if share(cut, total) >= 10.0 {
         let text = format!(
-            "{} before the begin of a step are not counted: earlier work was still running, or unrecorded",
+            "{} before the begin of a step are not counted: the GPU still worked on what was launched before, or before the recording",
             crate::numbers::time(cut)
         );
         notes.push(note("queued", &text));
@@ -478,9 +576,8 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
         lacks.push("Python functions");
     }
     let world = job.facts.iter().filter_map(|facts| facts.world_size).max();
-    if world.is_some_and(|world| (job.facts.len() as u64) < u64::from(world))
-        && group(Group::Comm) >= 1.0
-    {
+    let has_collectives = job.digests.iter().any(|digest| !digest.runs.is_empty());
+    if world.is_some_and(|world| (job.facts.len() as u64) < u64::from(world)) && has_collectives {
         lacks.push("other ranks");
     }
     if facts.steps_by == "whole" {

@@ -3,6 +3,7 @@
 use critical_path::{Class, Group, Window};
 use rustc_hash::FxHashMap;
 
+use crate::beside::Beside;
 use crate::document::{
     Figures, HostRow, KernelRow, Lane, Lateness, MemoryPoint, Roofline, RooflinePoint, Span,
     StackRow, StepPoint, Timeline,
@@ -23,7 +24,7 @@ const ROWS: usize = 200;
 const STEPS: usize = 20_000;
 
 /// Returns the rows; those of single recordings are of the last side.
-pub(crate) fn figures(jobs: &[Job], request: &Request) -> Figures {
+pub(crate) fn figures(jobs: &[Job], request: &Request, logs: &[Beside<'_>]) -> Figures {
     let Some(job) = jobs.last() else {
         return Figures::default();
     };
@@ -40,6 +41,7 @@ pub(crate) fn figures(jobs: &[Job], request: &Request) -> Figures {
             .storage
             .as_ref()
             .and_then(|reads| storage::figures(job, reads)),
+        logs: logs.iter().map(|log| log.rows(job)).collect(),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Item {
     pub(crate) ns: i64,
     pub(crate) count: u64,
     pub(crate) longest_ns: i64,
-    /// Part of it in which the GPU of its rank had nothing to do.
+    /// Part of it in which the GPU of its rank had nothing to do; of collectives in which it computed nothing beside them.
     pub(crate) idle_ns: i64,
     pub(crate) guessed_ns: i64,
     /// Begin of the longest stretch.
@@ -68,6 +68,8 @@ pub(crate) struct Gap {
     pub(crate) is_first: bool,
     /// It begins with a wait for the GPU: a synchronising call, or a memcpy to the host.
     pub(crate) is_sync: bool,
+    /// The longest time in it of one function, or of one wait for something else than the GPU.
+    pub(crate) longest_ns: i64,
 }
 
 /// Number of elementwise kernels one after the other from which they are a chain.
@@ -330,6 +332,11 @@ impl Job {
                 .any(|one| !waits(one).is_empty())
     }
 
+    /// Returns `true` if waits are known also for the ranks that are not recorded: then the rest of a collective is its transfer.
+    pub(crate) fn knows_all_waits(&self) -> bool {
+        self.facts.len() > 1 && self.comm.knows_waits()
+    }
+
     pub(crate) fn headline_facts(&self) -> &Facts {
         &self.facts[self.at]
     }
@@ -375,7 +382,7 @@ impl Job {
             whole.steps = None;
         }
         // Where all ranks are known, what is left of a collective is its transfer.
-        let knows_waits = self.knows_waits();
+        let knows_waits = self.knows_all_waits();
         let rank = self.rank();
         let rows: FxHashMap<u32, &StepRow> = self
             .analysis
@@ -411,6 +418,7 @@ impl Job {
             sums.clear();
             let mut gaps: Vec<Gap> = Vec::new();
             let mut gap: Option<Gap> = None;
+            let mut in_gap: FxHashMap<String, i64> = FxHashMap::default();
             let mut is_first = true;
             let mut overhead = 0;
             let mut chains: Vec<Chain> = Vec::new();
@@ -424,6 +432,7 @@ impl Job {
                 match segment.class.group() {
                     Group::Gpu | Group::Comm => {
                         gaps.extend(gap.take());
+                        in_gap.clear();
                         is_first = false;
                     }
                     _ => {
@@ -433,6 +442,7 @@ impl Job {
                             ns: 0,
                             is_first,
                             is_sync: false,
+                            longest_ns: 0,
                         });
                         // Waiting for requests and data is no matter of what came before.
                         if !is_input {
@@ -440,6 +450,13 @@ impl Job {
                         }
                         gap.end_ns = segment.end_ns;
                         gap.is_sync |= is_wait;
+                        let is_named = is_input
+                            || matches!(segment.class, Class::HostPython | Class::HostOther);
+                        if is_named && !segment.name.is_empty() {
+                            let sum = in_gap.entry(segment.name.clone()).or_default();
+                            *sum += whole;
+                            gap.longest_ns = gap.longest_ns.max(*sum);
+                        }
                     }
                 }
                 match segment.class {
@@ -458,7 +475,13 @@ impl Job {
                     }
                 }
                 let idle = match segment.class.group() {
-                    Group::Gpu | Group::Comm => 0,
+                    Group::Gpu => 0,
+                    Group::Comm => {
+                        let computing = busy
+                            .get(&segment.on_rank)
+                            .map_or(&[][..], |at| self.facts[*at].computing.as_slice());
+                        whole - overlap(computing, (segment.begin_ns, segment.end_ns))
+                    }
                     _ => {
                         let busy = busy
                             .get(&segment.on_rank)
@@ -562,7 +585,21 @@ impl Job {
                 known.join(", ")
             )));
         }
-        leave_out_warm_up(&mut steps, self.focus);
+        if let Some(text) = leave_out_warm_up(&mut steps, self.focus) {
+            self.notes.push(note("warm_up", &text));
+        }
+        if self.headline_facts().is_cut {
+            let last = steps.iter().rposition(|step| step.is_used);
+            if let Some(last) = last.filter(|at| self.focus != Some(*at)) {
+                steps[last].is_used = false;
+            }
+            if steps.iter().all(|step| !step.is_used) {
+                return Err(NoJob::NoSteps(
+                    "the file ends early, within the only step of it; export or copy it again"
+                        .to_owned(),
+                ));
+            }
+        }
         if steps.iter().all(|step| !step.is_used) {
             steps.iter_mut().for_each(|step| step.is_used = true);
         }
@@ -614,28 +651,36 @@ impl Job {
 /// compiled, caches filled.
 const WARM_UP: i64 = 3;
 
-/// Leaves out steps that are called warm-up, and a first step that takes far longer than the others of its phase.
-fn leave_out_warm_up(steps: &mut [StepFact], focus: Option<usize>) {
+/// Fewer other steps of a phase than this do not make its first one warm-up.
+const OTHERS: usize = 3;
+
+/// Leaves out steps that are called warm-up, and a first step that takes far longer than the others of its phase. Returns what was
+/// left out by its time.
+fn leave_out_warm_up(steps: &mut [StepFact], focus: Option<usize>) -> Option<String> {
     for (at, step) in steps.iter_mut().enumerate() {
         let name = step.row.name.to_ascii_lowercase();
         if (name.contains("warmup") || name.contains("warm_up")) && focus != Some(at) {
             step.is_used = false;
         }
     }
-    let Some(first) = steps.iter().position(|step| step.is_used) else {
-        return;
-    };
+    let first = steps.iter().position(|step| step.is_used)?;
     let phase = steps[first].phase.clone();
     let others = steps.iter().skip(first + 1);
     let others = others.filter(|step| step.is_used && step.phase == phase);
     let mut others: Vec<i64> = others.map(|step| step.row.duration_ns).collect();
     others.sort_unstable();
-    let Some(usual) = others.get(others.len() / 2) else {
-        return;
-    };
-    if steps[first].row.duration_ns > WARM_UP * usual && focus != Some(first) {
-        steps[first].is_used = false;
+    let usual = *others.get(others.len() / 2)?;
+    let own = steps[first].row.duration_ns;
+    if own <= WARM_UP * usual || focus == Some(first) || others.len() < OTHERS {
+        return None;
     }
+    steps[first].is_used = false;
+    Some(format!(
+        "step {} is left out as warm-up: it takes {}, the others of its phase {} (median)",
+        steps[first].row.step,
+        crate::numbers::time(own),
+        crate::numbers::time(usual)
+    ))
 }
 
 /// Returns the length of the part of an interval that lies in a list of intervals, which are ascending and apart.

@@ -5,7 +5,7 @@
 //! * [`Document`]: the answer as data. Text, pages and tracks are made of it alone;
 //! * [`text()`], [`show`]: the answer as text; [`tracks()`]: as events for a timeline; [`cut_out`]: the window of a finding;
 //! * [`Catalogue`]: kinds of findings with thresholds, words and remedies, as data;
-//! * [`Reads`]: reads from storage beside the steps.
+//! * [`Reads`]: reads from storage beside the steps; [`Companion`]: logs of GPUs and engines beside them.
 //!
 //! The numbers are those of other crates: step times, verdicts, budgets and gains of `critical-path`, waiting in collectives of
 //! `gpu-time`, limits of `roofline`, outliers of `rca-cycles`. A finding is reported from the threshold of its kind on, and is
@@ -18,10 +18,11 @@
 //!
 //! let nothing = explain(Vec::new(), &Request::default())?;
 //! assert_eq!(nothing.answer.shape, Shape::CannotSay);
-//! assert!(text(&nothing).starts_with("Cannot say: "));
+//! assert!(text(&nothing, 80).starts_with("Cannot say: "));
 //! # Ok::<(), findings::NothingChosen>(())
 //! ```
 
+mod beside;
 mod budget;
 mod catalogue;
 mod comparison;
@@ -38,17 +39,23 @@ mod numbers;
 mod recording;
 mod sentence;
 mod single;
+mod speedscope;
 mod storage;
+mod tables;
 mod text;
 mod tracks;
+mod wall;
 mod words;
 
+pub use beside::Companion;
 pub use catalogue::{Catalogue, Kind, KindRole, Recorder};
 pub use document::*;
 pub use explain::{NothingChosen, Request, explain};
 pub use job::Choice;
 pub use recording::{Recording, RecordingOptions, arg_keys};
+pub use speedscope::speedscope;
 pub use storage::Reads;
+pub use tables::explain_tables;
 pub use text::{show, text};
 pub use tracks::{cut_out, tracks};
 

@@ -23,7 +23,9 @@ pub(crate) struct Limits {
     /// Operators with the largest gains.
     pub(crate) operators: Vec<LimitRow>,
     pub(crate) steps: Vec<roofline::StepRow>,
-    /// Kinds of calls that take at least a hundredth of the time.
+    /// Time that the arithmetic and that the bytes of each of them need, in nanoseconds.
+    pub(crate) needs: Vec<(f64, f64)>,
+    /// Kinds of calls with most time.
     pub(crate) kinds: Vec<SlowRow>,
 }
 
@@ -114,6 +116,9 @@ pub(crate) fn limits_of(
     });
     let (modules, names) = modules_of(work, &analysis);
     let kinds = kinds_of(work, &analysis, &modules, &names);
+    let needs = analysis.steps.iter();
+    let peak = |key| peaks.and_then(|peaks| peaks.get(key));
+    let needs = needs.map(|row| needs_of(row, &peak)).collect();
     let rate = |key| peaks.and_then(|peaks| peaks.get(key)).map(|gb| gb * 1e9);
     let limits = Limits {
         device: device
@@ -131,10 +136,29 @@ pub(crate) fn limits_of(
         classes: classes.collect(),
         operators: operators.collect(),
         steps: analysis.steps.clone(),
+        needs,
         kinds,
     };
     (limits, modules, names)
 }
+
+/// Returns the nanoseconds that the arithmetic of a step and that its bytes need.
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn needs_of(
+    row: &roofline::StepRow,
+    rate: &dyn Fn(roofline::PeakKey) -> Option<f64>,
+) -> (f64, f64) {
+    let flops = roofline::Precision::ALL.iter().zip(row.needs.flops);
+    let arithmetic = flops.filter_map(|(precision, flops)| {
+        let rate = rate(roofline::PeakKey::Arithmetic(*precision))?;
+        Some(flops as f64 / (rate * 1e3))
+    });
+    let bytes = rate(roofline::PeakKey::Hbm).map_or(0.0, |rate| row.needs.op_bytes as f64 / rate);
+    (arithmetic.sum(), bytes)
+}
+
+/// Maximum number of kinds of calls that are kept.
+const KINDS: usize = 100;
 
 /// Returns the products of matrices by the module that ran them, ascending by launch, and the names of the modules.
 fn modules_of(work: &GpuWork<'_>, analysis: &roofline::Analysis) -> (Vec<ModuleCall>, Vec<String>) {
@@ -179,7 +203,7 @@ fn modules_of(work: &GpuWork<'_>, analysis: &roofline::Analysis) -> (Vec<ModuleC
     (out, names)
 }
 
-/// Returns the kinds of calls with numbers that take at least a hundredth of the time, most time first.
+/// Returns the kinds of calls with numbers, most time first.
 fn kinds_of(
     work: &GpuWork<'_>,
     analysis: &roofline::Analysis,
@@ -190,14 +214,14 @@ fn kinds_of(
     let Some(peaks) = device.map(|device| &device.peaks) else {
         return Vec::new();
     };
-    let all: i64 = analysis.calls.rows.iter().map(|row| row.time_ns).sum();
     let mut rows: Vec<&roofline::Row> = analysis
         .calls
         .rows
         .iter()
-        .filter(|row| row.time_ns * 100 >= all && row.pct().is_some())
+        .filter(|row| row.pct().is_some())
         .collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.time_ns), row.name));
+    rows.truncate(KINDS);
     let mut kernels: FxHashMap<u32, FxHashMap<StrId, i64>> = FxHashMap::default();
     for row in &rows {
         kernels.insert(row.name, FxHashMap::default());

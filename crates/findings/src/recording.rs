@@ -91,6 +91,8 @@ pub(crate) struct Facts {
     pub(crate) side: Side,
     pub(crate) format: String,
     pub(crate) world_size: Option<u32>,
+    /// Number of the device with most activities, if any.
+    pub(crate) device: Option<i64>,
     /// What was added to its times, in the middle of the recording.
     pub(crate) clock_shift_ns: i64,
     pub(crate) steps_by: &'static str,
@@ -102,6 +104,10 @@ pub(crate) struct Facts {
     pub(crate) has_capture: bool,
     /// It captures a graph and replays none: its launches ran on no GPU.
     pub(crate) is_capture: bool,
+    /// When captures of graphs begin, ascending.
+    pub(crate) captures_at: Vec<i64>,
+    /// The file ends before the recording does.
+    pub(crate) is_cut: bool,
     /// Graphs that were recorded as a whole, without their kernels.
     pub(crate) graphs_whole: u64,
     /// Share of the recording that recording the host's events took, estimated, in percent.
@@ -121,6 +127,8 @@ pub(crate) struct Facts {
     pub(crate) recording_at: Vec<Interval>,
     /// When the GPU worked, ascending and apart.
     pub(crate) busy: Vec<Interval>,
+    /// When kernels other than collectives ran, ascending and apart.
+    pub(crate) computing: Vec<Interval>,
     pub(crate) limits: Limits,
     /// Products by module, ascending.
     pub(crate) modules: Vec<ModuleCall>,
@@ -136,11 +144,13 @@ impl Facts {
         for call in &mut self.calls {
             (call.begin_ns, call.end_ns) = (to(call.begin_ns), to(call.end_ns));
         }
-        self.launches.iter_mut().for_each(|at| *at = to(*at));
+        let own = self.launches.iter_mut().chain(&mut self.captures_at);
+        own.for_each(|at| *at = to(*at));
         for point in &mut self.memory {
             point.at_ns = to(point.at_ns);
         }
-        for (begin, end) in self.recording_at.iter_mut().chain(&mut self.busy) {
+        let own = self.recording_at.iter_mut().chain(&mut self.busy);
+        for (begin, end) in own.chain(&mut self.computing) {
             (*begin, *end) = (to(*begin), to(*end));
         }
         for run in &mut self.runs {
@@ -209,11 +219,8 @@ impl Recording {
         let digest = RankDigest::of_part(name, index, CommRules::Extended, |_| true);
         let part = Part::new(index, digest.rank.0, &marks, PartOptions::default());
         let has_work = !work.events().is_empty();
-        let no_work = match has_work {
-            true => None,
-            false => gpu_time::no_gpu_work(index).map(|why| why.text),
-        };
         let issues = trace.diagnostics().issues().iter();
+        let is_cut = issues.clone().any(|issue| TRUNCATED.contains(&issue.kind));
         let lost = issues.filter(|issue| issue.kind.severity() != Severity::Info);
         let lost = lost.filter(|issue| issue.kind != trace_model::IssueKind::Overlap);
         let mut notes: Vec<(String, String)> = Vec::new();
@@ -226,6 +233,11 @@ impl Recording {
         for limit in meta.limits.iter().filter(|limit| limit.is_reason) {
             notes.push((limit.code.to_owned(), limit.text.clone()));
         }
+        let no_work = match (has_work, is_cut) {
+            (true, _) => None,
+            (_, true) => Some("the file ends early, before any GPU activity".to_owned()),
+            (_, false) => gpu_time::no_gpu_work(index).map(|why| why.text),
+        };
         let (calls, launches) = calls_of(index);
         let (has_python, host_events) = host_events(trace, index);
         let has_launch = |kind| calls.iter().any(|call: &Call| call.kind == kind);
@@ -240,6 +252,7 @@ impl Recording {
             side: Side::Only,
             format: meta.format.to_owned(),
             world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
+            device: device_of(&work),
             clock_shift_ns: 0,
             steps_by,
             recorder: recorder(trace),
@@ -248,6 +261,8 @@ impl Recording {
             has_work,
             has_capture: !captures.is_empty(),
             is_capture,
+            captures_at: captures_at(index),
+            is_cut,
             graphs_whole: digest.graphs_whole,
             recorder_pct: crate::numbers::share(host_events.saturating_mul(EVENT_NS), span_ns),
             no_work,
@@ -260,6 +275,7 @@ impl Recording {
             stacks: stacks_of(&work),
             recording_at: recorder_of(index, &busy_of(&work)),
             busy: busy_of(&work),
+            computing: computing_of(&work),
             limits,
             modules,
             module_names,
@@ -341,6 +357,25 @@ fn host_events(trace: &Trace, index: &TraceIndex<'_>) -> (bool, i64) {
     (has_python, count)
 }
 
+/// Issues of files that end before the recording does.
+const TRUNCATED: [trace_model::IssueKind; 2] = [
+    trace_model::IssueKind::TruncatedTail,
+    trace_model::IssueKind::TruncatedJson,
+];
+
+/// Returns when captures of graphs begin, ascending.
+fn captures_at(index: &TraceIndex<'_>) -> Vec<i64> {
+    let trace = index.trace();
+    let calls = index.activities().calls().iter().map(|id| trace.slice(*id));
+    let begins = calls.filter(|call| {
+        call.name()
+            .is_some_and(|n| n.contains("StreamBeginCapture"))
+    });
+    let mut begins: Vec<i64> = begins.map(|call| call.ts().nanos()).collect();
+    begins.sort_unstable();
+    begins
+}
+
 /// Returns `true` if a graph is captured.
 fn captures_graph(index: &TraceIndex<'_>) -> bool {
     let trace = index.trace();
@@ -418,6 +453,11 @@ fn calls_of(index: &TraceIndex<'_>) -> (Vec<Call>, Vec<i64>) {
             _ => continue,
         }
         if kind == Activity::Launch {
+            continue;
+        }
+        // Versioned names of one call lie within each other.
+        let outer = slice.ancestors().next();
+        if outer.is_some_and(|outer| index.activity(outer) == kind) {
             continue;
         }
         let within = match kind {
@@ -580,9 +620,34 @@ fn stacks_of(work: &GpuWork<'_>) -> Vec<(Vec<String>, i64)> {
     named.collect()
 }
 
-fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
-    let mut out: Vec<Interval> = Vec::new();
+/// Returns the device with most activities.
+fn device_of(work: &GpuWork<'_>) -> Option<i64> {
+    let mut counts: std::collections::BTreeMap<i64, u64> = std::collections::BTreeMap::new();
     for event in work.events() {
+        *counts.entry(event.device.0).or_default() += 1;
+    }
+    let most = counts
+        .into_iter()
+        .max_by_key(|(device, count)| (*count, std::cmp::Reverse(*device)));
+    most.map(|(device, _)| device)
+}
+
+fn busy_of(work: &GpuWork<'_>) -> Vec<Interval> {
+    union(work, |_| true)
+}
+
+/// Returns when kernels other than collectives ran.
+fn computing_of(work: &GpuWork<'_>) -> Vec<Interval> {
+    let index = work.index();
+    union(work, |event| {
+        event.kind == gpu_time::WorkKind::Kernel
+            && index.class(work.slice(event)) != KernelClass::Collective
+    })
+}
+
+fn union(work: &GpuWork<'_>, takes: impl Fn(&gpu_time::GpuEvent) -> bool) -> Vec<Interval> {
+    let mut out: Vec<Interval> = Vec::new();
+    for event in work.events().iter().filter(|event| takes(event)) {
         match out.last_mut() {
             Some(last) if event.start_ns <= last.1 => last.1 = last.1.max(event.end_ns),
             _ => out.push((event.start_ns, event.end_ns)),

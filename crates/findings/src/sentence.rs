@@ -17,6 +17,15 @@ const LIKELY_PCT: f64 = 5.0;
 /// Gain from which an established cause is the answer.
 const SURE_PCT: f64 = 2.5;
 
+/// Least share of the time of all phases that an answer saves, in percent.
+const LEAST_PCT: f64 = 2.0;
+
+/// Part of the gain of a likely cause from which an established one saves about as much.
+const ABOUT: f64 = 0.9;
+
+/// Part of the gain of the largest cause from which one that differs from other steps or ranks is the answer.
+const DEVIATION: f64 = 0.5;
+
 /// What recordings lack where the distance from the limit is not known.
 const LIMIT_LACKS: [&str; 2] = ["sizes of operators", "capture of the graphs"];
 
@@ -34,8 +43,52 @@ pub(crate) fn answer(
         return crate::single::answer(job, catalogue, findings, at);
     }
     // Findings are in the order of the time that their replays save.
-    let mut causes = findings.iter();
-    let cause = causes.find(|finding| is_answer(catalogue, finding));
+    let all: i64 = job.phases.iter().map(|phase| phase.total_ns).sum();
+    // A cause of a phase with little time is not why the job takes as long as it does.
+    let is_answer = |catalogue: &Catalogue, finding: &Finding| {
+        let steps = i64::try_from(finding.of_steps).unwrap_or(1);
+        let gain = finding.gain_ceiling_ns_per_step.saturating_mul(steps);
+        is_answer(catalogue, finding) && share(gain, all) >= LEAST_PCT
+    };
+    let cause = findings
+        .iter()
+        .find(|finding| is_answer(catalogue, finding));
+    // What differs from other steps or ranks is abnormal, what all of them have may be as it has to be.
+    let deviation = findings.iter().find(|finding| {
+        let kind = catalogue.kind(&finding.kind);
+        let least = cause.map_or(0.0, |cause| cause.gain_pct * DEVIATION);
+        kind.is_some_and(|kind| kind.is_deviation)
+            && is_answer(catalogue, finding)
+            && finding.gain_pct >= least
+    });
+    let is_usual = cause
+        .and_then(|cause| catalogue.kind(&cause.kind))
+        .is_some_and(|kind| !kind.is_deviation);
+    let cause = match deviation.filter(|_| is_usual) {
+        Some(deviation) => Some(deviation),
+        None => cause,
+    };
+    // What was recorded directly comes before what is likely, if it saves about as much.
+    let sure = findings.iter().find(|finding| {
+        let least = cause.map_or(f64::INFINITY, |cause| cause.gain_pct * ABOUT);
+        finding.confidence == Confidence::Established
+            && is_answer(catalogue, finding)
+            && finding.gain_pct >= least
+    });
+    let is_sure = cause.is_some_and(|cause| cause.confidence == Confidence::Established);
+    let cause = match sure.filter(|_| !is_sure) {
+        Some(sure) => Some(sure),
+        None => cause,
+    };
+    let unknown = undivided(job, phase);
+    let is_most = match cause {
+        Some(cause) => unknown >= UNDIVIDED_PCT && cause.gain_pct < unknown,
+        None if bound(job, phase) == Some(Group::Comm) => unknown >= UNDIVIDED_PCT,
+        None => unknown >= MOSTLY_UNDIVIDED_PCT,
+    };
+    if is_most {
+        return not_divided(job, phase, unknown, findings, missing);
+    }
     if let Some(cause) = cause {
         let own = job.phases.iter();
         let own = own
@@ -44,6 +97,63 @@ pub(crate) fn answer(
         return because(job, own.unwrap_or(phase), cause, catalogue);
     }
     limit_or_nothing(job, phase, catalogue, findings, missing)
+}
+
+/// Share of the path in collectives from which it matters that waiting and transfer cannot be told apart, in percent.
+const UNDIVIDED_PCT: f64 = 20.0;
+
+/// The same where no cause is known.
+const MOSTLY_UNDIVIDED_PCT: f64 = 25.0;
+
+/// Returns the share of the path in collectives that may be waiting, in percent: for ranks that are not recorded, or in messages
+/// between two ranks.
+fn undivided(job: &Job, phase: &Phase) -> f64 {
+    if job.knows_all_waits() {
+        return 0.0;
+    }
+    let is_undivided = |item: &crate::job::Item| {
+        item.group() == Group::Comm && item.portion != crate::job::Portion::Wait
+    };
+    let ns = job.of(phase).map(|step| step.sum(is_undivided));
+    share(ns.sum(), phase.total_ns)
+}
+
+/// The answer where collectives take most of what could be saved, and ranks are missing.
+fn not_divided(
+    job: &Job,
+    phase: &Phase,
+    part: f64,
+    findings: &[Finding],
+    missing: &[Missing],
+) -> Answer {
+    let found = findings.iter().find(|finding| {
+        finding.kind == "communication_exposed"
+            && finding.place.phase.as_deref() == Some(phase.name.as_str())
+    });
+    let ranks = missing_ranks(job);
+    let which = match ranks.as_slice() {
+        [] if job.facts.len() > 1 => {
+            "they are messages between ranks, whose waits are not measured".to_owned()
+        }
+        [] => "the other ranks are not given".to_owned(),
+        [one] => format!("rank {one} of the job is not recorded"),
+        all => format!(
+            "{} of the job are not recorded",
+            counted(all.len() as u64, "rank", "ranks")
+        ),
+    };
+    let lack = missing.iter().find(|lack| lack.what == "other ranks");
+    let lack = lack.map_or_else(String::new, |lack| record(std::slice::from_ref(lack)));
+    Answer {
+        shape: Shape::CannotSay,
+        sentence: format!(
+            "Cannot say: {}, and collectives take {} of the critical path; whether they move data or wait for a late rank is not known, as {which}.{lack}",
+            subject(job, phase),
+            pct(part),
+        ),
+        finding: found.map(|finding| finding.id.clone()),
+        ..base(job, phase)
+    }
 }
 
 fn is_answer(catalogue: &Catalogue, finding: &Finding) -> bool {
@@ -117,7 +227,7 @@ pub(crate) fn base(job: &Job, phase: &Phase) -> Answer {
 }
 
 fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> Answer {
-    let n = phase.steps.len() as u64;
+    let n = cause.of_steps;
     let cost = cause.cost_ns_per_affected_step;
     let each = match (cause.place.step_count, n) {
         (_, 1) => String::new(),
@@ -125,10 +235,7 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
         (count, n) => format!(" of {count} of {n} steps"),
     };
     let affected = i64::try_from(cause.place.step_count).unwrap_or(1).max(1);
-    let whole: i64 = job.of(phase).map(|step| step.row.duration_ns).sum();
-    #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-    let total = crate::numbers::whole_ns(whole as f64 * cause.share_pct / 100.0);
-    let mean = total / affected;
+    let mean = cause.cost_ns_total / affected;
     // Where few steps cost most, the median is far from the mean.
     let spread = match (
         time(cost.low) == time(cost.high),
@@ -170,9 +277,10 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
     Answer {
         shape: Shape::Cause,
         sentence: format!(
-            "{}: {}. {costs}{gain} ({}).",
+            "{}{}: {}. {costs}{gain} ({}).",
             subject(job, phase),
-            cause.title,
+            bound_by(job, phase, cause),
+            titled(job, cause),
             cause.confidence.name()
         ),
         rank: cause.place.rank.or(Some(job.rank())),
@@ -181,6 +289,32 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
             .and_then(|kind| kind.cause.clone()),
         finding: Some(cause.id.clone()),
         ..base(job, phase)
+    }
+}
+
+/// Returns the title of a cause with its rank, where there are several and the title names none.
+fn titled(job: &Job, cause: &Finding) -> String {
+    match cause.place.rank {
+        Some(rank) if job.facts.len() > 1 && !cause.title.contains("rank") => {
+            format!("on rank {rank}, {}", cause.title)
+        }
+        _ => cause.title.clone(),
+    }
+}
+
+/// Share of GPU work from which it is said beside a cause that saves less than the rest, in percent.
+const MOSTLY_GPU: f64 = 70.0;
+
+/// Returns what bounds the steps, where the cause is a small part of them.
+fn bound_by(job: &Job, phase: &Phase, cause: &Finding) -> String {
+    let ns: i64 = job
+        .of(phase)
+        .map(|step| step.row.groups.of(Group::Gpu))
+        .sum();
+    let part = share(ns, phase.total_ns);
+    match part >= MOSTLY_GPU && cause.gain_pct < 100.0 - MOSTLY_GPU {
+        true => format!(", {} of it GPU work", pct(part)),
+        false => String::new(),
     }
 }
 
@@ -231,9 +365,18 @@ fn limit_or_nothing(
             && finding.place.phase.as_deref() == Some(phase.name.as_str())
     });
     if let (Some(finding), Some(found)) = (limit, family_device_limit(job, phase)) {
-        let resource = match finding.kind.as_str() {
-            "device_limit_compute" => "arithmetic",
-            _ => "memory bandwidth",
+        let resource = match (finding.kind.as_str(), found.is_arithmetic) {
+            ("device_limit_compute", _) => "bound by arithmetic".to_owned(),
+            ("device_limit_memory", _) => "bound by memory bandwidth".to_owned(),
+            (_, is_arithmetic) => format!(
+                "bound by GPU work that reaches {} of the device's limit, which would be {}",
+                pct(found.reached_pct),
+                if is_arithmetic {
+                    "arithmetic"
+                } else {
+                    "memory bandwidth"
+                }
+            ),
         };
         let device = &job.headline_facts().limits.device;
         answer.shape = Shape::Limit;
@@ -242,16 +385,23 @@ fn limit_or_nothing(
             1 => ("is", "it would take"),
             _ => ("are", "a step would take"),
         };
+        let n = i64::try_from(phase.steps.len()).unwrap_or(i64::MAX).max(1);
+        let mean = phase.total_ns / n;
         let median = answer.step_time_ns.unwrap_or_default().median;
+        // Numbers are of the mean step, which may be far from the median one.
+        let average = match (mean - median).abs() * 20 > median {
+            true => format!(" on average, instead of {}", time(mean)),
+            false => String::new(),
+        };
         let kept = match finding.gain_ceiling_ns_per_step {
             0 => String::new(),
             gain => format!(
                 "; with the gaps between kernels {}",
-                time((median - gain).max(0))
+                time((mean - gain).max(0))
             ),
         };
         answer.sentence = format!(
-            "{subject} and {takes} bound by {resource}: {mostly}. At the limit of the {device} {would} {} ({} of the time){kept}.",
+            "{subject} and {takes} {resource}: {mostly}. At the limit of the {device} {would} {}{average} ({} of the time){kept}.",
             time(found.limit_ns),
             pct(found.pct)
         );
@@ -297,16 +447,6 @@ fn limit_or_nothing(
         );
         return answer;
     }
-    if group == Group::Comm && !job.knows_waits() && !missing_ranks(job).is_empty() {
-        answer.shape = Shape::CannotSay;
-        answer.sentence = format!(
-            "Cannot say: {subject}, and collectives take {} of the critical path; whether they move data or wait for a late rank is not known, as {} of the job are not recorded.{}",
-            pct(part),
-            counted(missing_ranks(job).len() as u64, "rank", "ranks"),
-            record(missing)
-        );
-        return answer;
-    }
     if group == Group::Comm && part >= 50.0 {
         let found = findings.iter().find(|finding| {
             finding.kind == "communication_exposed"
@@ -323,6 +463,16 @@ fn limit_or_nothing(
         );
         answer.sentence = format!("{subject} and {are} bound by communication: {mostly}.{waiting}");
         return answer;
+    }
+    // Nothing is abnormal only if nothing was found.
+    let possible = findings.iter().find(|finding| {
+        let kind = catalogue.kind(&finding.kind);
+        kind.is_some_and(|kind| kind.role == crate::catalogue::KindRole::Cause)
+            && finding.gain_pct >= LIKELY_PCT
+            && finding.place.phase.as_deref() == Some(phase.name.as_str())
+    });
+    if let Some(cause) = possible {
+        return because(job, phase, cause, catalogue);
     }
     answer.shape = Shape::Nothing;
     let looked = catalogue
@@ -348,6 +498,12 @@ fn without_numbers(job: &Job) -> String {
     let (Some(known), Some((op, reason))) = (limits.coverage_pct, &limits.without) else {
         return String::new();
     };
+    if known >= 50.0 {
+        return match limits.device.is_empty() {
+            true => ": the device is not known".to_owned(),
+            false => ": the sizes of its operators do not fit its time".to_owned(),
+        };
+    }
     format!(
         ": {} of the GPU time has one; the largest part without is {} ({})",
         pct(known),

@@ -132,6 +132,16 @@ impl Reads {
         self.problem.as_deref()
     }
 
+    /// Returns the uncertainty of its clock.
+    pub(crate) fn within_ns(&self) -> i64 {
+        self.within_ns
+    }
+
+    /// Returns `true` if reads lie in the steps of a job.
+    pub(crate) fn meets(&self, job: &Job) -> bool {
+        self.on(job).is_some()
+    }
+
     /// Returns the reads on the clock of a job; `None` if that has no wall time, or none of them lies in its steps.
     fn on(&self, job: &Job) -> Option<Vec<Read>> {
         if self.problem.is_some() || job.base_ns == 0 {
@@ -175,6 +185,32 @@ fn idle_while(busy: &[Interval], flying: &[Interval], (begin, end): Interval) ->
         sum += part.1 - part.0 - overlap(busy, part);
     }
     sum
+}
+
+/// Ratio to what chance makes below which idle time has nothing to do with reads.
+const CHANCE: f64 = 1.1;
+
+/// Ratio from which it clearly has.
+const CLEAR: f64 = 1.5;
+
+/// Returns how many times as much the GPU idles while reads are in flight as it does over all steps of a phase: 1 if reads are
+/// unrelated to the steps.
+#[expect(clippy::cast_precision_loss, reason = "ratios")]
+fn beside_by_chance(job: &Job, phase: &Phase, busy: &[Interval], flying: &[Interval]) -> f64 {
+    let (mut whole, mut idle, mut flight, mut both) = (0, 0, 0, 0);
+    for step in job.of(phase) {
+        let span = (step.row.begin_ns, step.row.end_ns);
+        whole += span.1 - span.0;
+        idle += span.1 - span.0 - overlap(busy, span);
+        flight += overlap(flying, span);
+        both += idle_while(busy, flying, span);
+    }
+    let share = |part: i64, whole: i64| part as f64 / whole.max(1) as f64;
+    let usual = share(idle, whole);
+    match usual > 0.0 && flight > 0 {
+        true => share(both, flight) / usual,
+        false => 0.0,
+    }
 }
 
 /// Returns the figures of storage.
@@ -232,6 +268,10 @@ pub(crate) fn draft(context: &Context<'_>, phase: &Phase, reads: &Reads) -> Opti
     draft.values = each.collect();
     draft.keep_affected();
     draft.reported(context.catalogue, phase)?;
+    let by_chance = beside_by_chance(job, phase, busy, &flying);
+    if by_chance < CHANCE {
+        return None;
+    }
     // The clocks have to be known far better than the time that is claimed.
     let typical = median(draft.values.iter().map(|(_, ns)| *ns));
     draft.strength = match (reads.within_ns * 4 <= typical, reads.within_ns <= typical) {
@@ -239,6 +279,16 @@ pub(crate) fn draft(context: &Context<'_>, phase: &Phase, reads: &Reads) -> Opti
         (_, true) => Strength::Favoured,
         _ => Strength::Fits,
     };
+    if by_chance < CLEAR {
+        draft.strength = Strength::Fits;
+    }
+    draft.evidence.push(Evidence {
+        text: format!(
+            "the GPU idles {by_chance:.2} times as much while reads are in flight as in all of these steps"
+        ),
+        file: Some(reads.name.clone()),
+        ..Evidence::default()
+    });
     draft.rank = Some(job.rank());
     // What the host did meanwhile: the name with most time on the path in the idle time.
     let host = super::family::host_name(context, phase);

@@ -1,4 +1,4 @@
-//! The answer as text: at most 40 lines of 80 columns.
+//! The answer as text: at most 40 lines.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use report::text::wrapped;
 use crate::document::{Budget, Document, Finding, Shape, Side};
 use crate::numbers::{counted, pct, shortened, time};
 
-/// Columns.
-const WIDTH: usize = 80;
+/// Fewest columns that text is wrapped to.
+const NARROWEST: usize = 40;
 
 /// Lines.
 const LINES: usize = 40;
@@ -20,17 +20,19 @@ const PARTS: usize = 7;
 /// Findings.
 const FINDINGS: usize = 5;
 
-/// Returns the answer as text.
-pub fn text(document: &Document) -> String {
-    let mut out: Vec<String> = wrapped(&document.answer.sentence, WIDTH);
+/// Returns the answer as text of a number of columns. Commands are broken with a backslash at the end of the line, as a shell reads
+/// them.
+pub fn text(document: &Document, width: usize) -> String {
+    let width = width.max(NARROWEST);
+    let mut out: Vec<String> = wrapped(&document.answer.sentence, width);
     out.push(String::new());
-    out.extend(trust(document));
+    out.extend(trust(document, width));
     let budget = main_budget(document);
     if let Some(budget) =
         budget.filter(|_| document.answer.shape != Shape::CannotSay || !document.budget.is_empty())
     {
         out.push(String::new());
-        out.extend(budget_lines(budget));
+        out.extend(budget_lines(budget, width));
     }
     if let Some(comparison) = &document.comparison {
         let parts = comparison.parts.iter().take(5);
@@ -59,19 +61,26 @@ pub fn text(document: &Document) -> String {
             ),
         ]));
     }
-    let missing: Vec<String> = missing(document);
-    let next: Vec<String> = next(document);
+    let missing: Vec<String> = missing(document, width);
+    let next: Vec<String> = next(document, width);
     let tail = missing.len() + next.len();
     // Limits and shares are in the sentence and the budget.
     let catalogue = crate::Catalogue::builtin();
+    let side = match document.comparison {
+        Some(_) => Side::Candidate,
+        None => Side::Only,
+    };
     let shown = document.findings.iter().filter(|finding| {
+        if document.comparison.is_some() && finding.place.side != side {
+            return false;
+        }
         let role = catalogue.kind(&finding.kind).map(|kind| kind.role);
         role == Some(crate::KindRole::Cause)
             || document.answer.finding.as_ref() == Some(&finding.id)
     });
     let mut findings: Vec<String> = Vec::new();
     for finding in shown.take(FINDINGS) {
-        let lines = finding_lines(finding, document);
+        let lines = finding_lines(finding, document, width);
         if out.len() + findings.len() + lines.len() + tail + 1 > LINES {
             break;
         }
@@ -103,10 +112,10 @@ fn main_budget(document: &Document) -> Option<&Budget> {
         .or_else(|| document.budget.first())
 }
 
-fn trust(document: &Document) -> Vec<String> {
-    let mut out = indented("trust", &trust_words(document));
+fn trust(document: &Document, width: usize) -> Vec<String> {
+    let mut out = indented("trust", &trust_words(document), width);
     for note in document.trust.notes.iter().take(3) {
-        out.extend(indented("note", &note.text).into_iter().take(4));
+        out.extend(indented("note", &note.text, width).into_iter().take(4));
     }
     out
 }
@@ -162,8 +171,8 @@ fn trust_words(document: &Document) -> String {
 }
 
 /// A label and a wrapped text beside it.
-fn indented(label: &str, text: &str) -> Vec<String> {
-    let lines = wrapped(text, WIDTH - 7);
+fn indented(label: &str, text: &str, width: usize) -> Vec<String> {
+    let lines = wrapped(text, width - 7);
     let each = lines.iter().enumerate().map(|(at, line)| match at {
         0 => format!("{label:<7}{line}"),
         _ => format!("       {line}"),
@@ -186,7 +195,7 @@ fn row(cells: &[(&str, usize, bool)]) -> String {
     line
 }
 
-fn budget_lines(budget: &Budget) -> Vec<String> {
+fn budget_lines(budget: &Budget, width: usize) -> Vec<String> {
     let word = format!("{} step", crate::draft::phase_word(&budget.phase));
     let rank = match budget.rank {
         Some(rank) => format!(" of rank {rank}"),
@@ -200,7 +209,7 @@ fn budget_lines(budget: &Budget) -> Vec<String> {
         human::count(budget.steps),
         busy.map_or_else(String::new, |busy| format!(", GPU busy {}", pct(busy)))
     );
-    let mut out = wrapped(&head, WIDTH);
+    let mut out = wrapped(&head, width);
     let mut rest = (0, 0.0, 0);
     for (at, part) in budget.parts.iter().enumerate() {
         if at < PARTS && (part.share_pct >= 1.0 || at == 0) {
@@ -223,7 +232,7 @@ fn budget_lines(budget: &Budget) -> Vec<String> {
     out
 }
 
-fn finding_lines(finding: &Finding, document: &Document) -> Vec<String> {
+fn finding_lines(finding: &Finding, document: &Document, width: usize) -> Vec<String> {
     let steps = match finding.place.step_count {
         1 => format!(
             " in step {}",
@@ -232,18 +241,23 @@ fn finding_lines(finding: &Finding, document: &Document) -> Vec<String> {
         n => format!(" in {n} steps"),
     };
     let gain = match finding.gain_ceiling_ns_per_step {
+        0 if finding.is_gain_known => "nothing would be saved".to_owned(),
         0 => "gain not known".to_owned(),
         _ => format!("gain at most {}", pct(finding.gain_pct)),
     };
+    let cost = finding.cost_ns_per_affected_step.median;
+    let numbers = match cost {
+        // A state of the steps.
+        0 => format!("{}; what it costs is not known", steps.trim_start()),
+        cost => format!("{}{steps}, {}; {gain}", time(cost), pct(finding.share_pct)),
+    };
     let mut out = wrapped(
         &format!(
-            "{}: {} [{}{steps}, {}; {gain}]",
+            "{}: {} [{numbers}]",
             finding.confidence.name(),
-            finding.title,
-            time(finding.cost_ns_per_affected_step.median),
-            pct(finding.share_pct)
+            finding.title
         ),
-        WIDTH - 2,
+        width - 2,
     );
     for line in out.iter_mut().skip(1) {
         *line = format!("  {line}");
@@ -251,39 +265,68 @@ fn finding_lines(finding: &Finding, document: &Document) -> Vec<String> {
     if let Some(remedy) = &finding.remedy
         && document.answer.finding.as_ref() == Some(&finding.id)
     {
-        let lines = wrapped(&format!("-> {}", remedy.text), WIDTH - 4);
+        let lines = wrapped(&format!("-> {}", remedy.text), width - 4);
         out.extend(lines.into_iter().map(|line| format!("  {line}")));
     }
     out
 }
 
-fn next(document: &Document) -> Vec<String> {
+fn next(document: &Document, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     for next in document.next.iter().take(3) {
         if out.is_empty() {
             out.push(String::new());
         }
-        // Commands are not broken: they are copied.
-        out.push(format!("next   {}", next.command));
+        let lines = broken(&next.command, width - 7);
+        out.extend(lines.into_iter().enumerate().map(|(at, line)| match at {
+            0 => format!("next   {line}"),
+            _ => format!("       {line}"),
+        }));
     }
     out
 }
 
-fn missing(document: &Document) -> Vec<String> {
+/// Returns a command as lines that a shell reads as one: broken at blanks outside of quotes, with a backslash at the end of each line
+/// but the last. A word that is longer than a line stays whole.
+fn broken(command: &str, width: usize) -> Vec<String> {
+    let mut is_quoted = false;
+    let words = command.split(|c: char| {
+        is_quoted ^= c == '\'';
+        c == ' ' && !is_quoted
+    });
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        let is_full = line.chars().count() + 1 + word.chars().count() + 2 > width;
+        if is_full && !line.is_empty() {
+            lines.push(format!("{line} \\"));
+            line = format!("  {word}");
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    lines.push(line);
+    lines
+}
+
+fn missing(document: &Document, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     for lack in document.not_recorded.iter().take(3) {
         if out.is_empty() {
             out.push(String::new());
         }
         let text = format!("{}: {}. Record: {}", lack.what, lack.decides, lack.record);
-        out.extend(indented("lacks", &text).into_iter().take(5));
+        out.extend(indented("lacks", &text, width).into_iter().take(5));
     }
     out
 }
 
 /// Returns one finding with all its evidence as text.
-pub fn show(finding: &Finding) -> String {
-    let mut out = wrapped(&format!("{}.", finding.title), WIDTH);
+pub fn show(finding: &Finding, width: usize) -> String {
+    let mut out = wrapped(&format!("{}.", finding.title), width.max(NARROWEST));
     let place = &finding.place;
     let mut line = |label: &str, text: String| {
         if !text.is_empty() {
@@ -312,11 +355,14 @@ pub fn show(finding: &Finding) -> String {
     );
     line(
         "gain",
-        format!(
-            "{} a step at most, {} of the phase (replay without it)",
-            time(finding.gain_ceiling_ns_per_step),
-            pct(finding.gain_pct)
-        ),
+        match finding.is_gain_known {
+            true => format!(
+                "{} a step at most, {} of the phase",
+                time(finding.gain_ceiling_ns_per_step),
+                pct(finding.gain_pct)
+            ),
+            false => "not known".to_owned(),
+        },
     );
     let numbers: Vec<String> = place.steps.iter().map(u32::to_string).collect();
     line("steps", numbers.join(" "));
@@ -347,4 +393,25 @@ pub fn show(finding: &Finding) -> String {
 
     out.push(String::new());
     out.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::broken;
+
+    #[test]
+    fn broken_commands_are_the_same_to_a_shell() {
+        let command = "inferscope show a.b 'traces/of one job.json' --step 3 --path";
+        for width in 20..90 {
+            let lines = broken(command, width);
+            let joined = lines.join("\n").replace(" \\\n  ", " ");
+            assert_eq!(joined, command, "{width}");
+            for line in &lines {
+                let is_one_word = line.trim_end_matches(" \\").trim().matches(' ').count() == 0;
+                let is_quoted = line.contains('\'');
+                assert!(line.len() <= width || is_one_word || is_quoted, "{line}");
+            }
+        }
+        assert_eq!(broken("inferscope why", 30), ["inferscope why"]);
+    }
 }

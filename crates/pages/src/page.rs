@@ -76,6 +76,7 @@ fn write(view: &View<'_>) -> String {
         parts::tables::host(view),
         parts::series::memory(view),
         parts::storage::section(view),
+        parts::logs::section(view),
         parts::comparison::section(view),
         parts::closing::missing(view),
         parts::closing::appendix(view),

@@ -695,6 +695,9 @@ pub(crate) fn finding(
                     .to_owned(),
             source: "https://docs.vllm.ai/en/latest/configuration/engine_args.html".to_owned(),
         }),
+        cost_ns_total: gain * 11 / 10 * 92,
+        of_steps: 92,
+        is_gain_known: gain > 0,
     }
 }
 
@@ -975,19 +978,23 @@ pub(crate) fn two_sides() -> Document {
                 label: "function Sampler.forward".to_owned(),
                 difference_ns: 1_527_000,
                 finding: Some("sampler".to_owned()),
+                ..DifferencePart::default()
             },
             DifferencePart {
                 label: "GEMM".to_owned(),
                 difference_ns: 187_300,
                 finding: None,
+                ..DifferencePart::default()
             },
             DifferencePart {
                 label: "attention".to_owned(),
                 difference_ns: -61_000,
                 finding: None,
+                ..DifferencePart::default()
             },
         ],
         unexplained_ns: second - first - 1_527_000 - 187_300 + 61_000,
+        ..Comparison::default()
     });
     document
 }

@@ -13,7 +13,7 @@ mod summary;
 mod table;
 mod verdict;
 
-pub use analyse::{Options, compare};
+pub use analyse::{Options, Times, compare, compare_times, slow_steps_by_chance};
 pub use document::{Report, SCHEMA_VERSION};
 pub use error::{Error, Result};
 pub use render::{FailOn, Gate};

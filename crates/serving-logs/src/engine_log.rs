@@ -1,6 +1,7 @@
-//! Lines of an engine's log that state its throughput.
+//! Lines of an engine's log that state its throughput, and what it did meanwhile.
 
 use crate::StepRow;
+use crate::log_clock::{LogClock, log_clock};
 
 /// The number after `key`.
 fn after(line: &str, key: &str) -> Option<f64> {
@@ -57,47 +58,144 @@ pub fn is_engine_log(text: &str) -> bool {
     })
 }
 
-/// Microseconds of the first clock time of a line (`15:32:54`), with the date before it if there is one (`2025-07-18`, `07-18`); a
-/// date without a year is one of 1970.
+/// What an engine states of its requests at a time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct EngineState {
+    /// Time of the line as printed, in nanoseconds since 1970; see [`EngineStates::clock`].
+    pub at_ns: i64,
+    /// Requests that run.
+    pub running: f64,
+    /// Requests that wait.
+    pub waiting: Option<f64>,
+    /// Used part of the KV cache, in percent.
+    pub cache_pct: Option<f64>,
+    /// Generated tokens per second since the line before.
+    pub tokens_per_s: Option<f64>,
+}
+
+/// Requests that lost their place in the KV cache and are computed again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Preemption {
+    /// Time of the line as printed.
+    pub at_ns: i64,
+    /// Number of requests.
+    pub requests: u64,
+}
+
+/// What the log of an engine states over time.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct EngineStates {
+    /// By time.
+    pub states: Vec<EngineState>,
+    /// By time.
+    pub preemptions: Vec<Preemption>,
+    /// How the times are printed; that of the first line.
+    pub clock: LogClock,
+    /// Lines of this kind without a time.
+    pub without_time: u64,
+}
+
+/// Reads what the log of vLLM or SGLang states of running and waiting requests, of the KV cache and of preemptions. Of several
+/// engines in one log those of the first are read.
+///
+/// ```
+/// let log = "[2025-07-18 15:32:54 TP0] Decode batch. #running-req: 32, #token: 64000, token usage: 0.99, \
+///     cuda graph: True, gen throughput (token/s): 3200.00, #queue-req: 5\n\
+///     [2025-07-18 15:32:55 TP0] KV cache pool is full. Retract requests. #retracted_reqs: 2\n";
+/// let found = serving_logs::engine_states(log);
+/// let state = found.states[0];
+/// assert_eq!((state.running, state.waiting, state.cache_pct), (32.0, Some(5.0), Some(99.0)));
+/// assert_eq!((found.preemptions[0].requests, found.clock.has_year), (2, true));
+/// ```
+#[must_use]
+pub fn engine_states(text: &str) -> EngineStates {
+    let mut out = EngineStates::default();
+    let mut first_engine = None;
+    let mut is_first = true;
+    for line in text.lines() {
+        let preempted = preempted(line);
+        let state = state(line);
+        if preempted.is_none() && state.is_none() {
+            continue;
+        }
+        let engine = after(line, "Engine ");
+        if first_engine.is_none() {
+            first_engine = engine;
+        }
+        if engine.is_some() && engine != first_engine {
+            continue;
+        }
+        let Some((at_ns, clock)) = log_clock(line) else {
+            out.without_time += 1;
+            continue;
+        };
+        if is_first {
+            (is_first, out.clock) = (false, clock);
+        }
+        if let Some(requests) = preempted.filter(|n| *n > 0) {
+            out.preemptions.push(Preemption { at_ns, requests });
+        }
+        out.states
+            .extend(state.map(|state| EngineState { at_ns, ..state }));
+    }
+    out.states.sort_by_key(|state| state.at_ns);
+    out.preemptions.sort_by_key(|one| one.at_ns);
+    out
+}
+
+/// Returns the number of requests that a line calls preempted (vLLM) or retracted (SGLang).
+fn preempted(line: &str) -> Option<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count; casts of reals saturate"
+    )]
+    let count = |n: f64| n as u64;
+    if line.contains("is preempted by") {
+        return Some(1);
+    }
+    let keys = ["#retracted_reqs:", "#retracted_reqs =", "Preemptions:"];
+    keys.iter().find_map(|key| after(line, key)).map(count)
+}
+
+/// Returns what a line states, without its time.
+fn state(line: &str) -> Option<EngineState> {
+    let of_sglang = line.contains("Decode batch") || line.contains("Prefill batch");
+    let (running, waiting, cache_pct, tokens_per_s) = match of_sglang {
+        true => (
+            after(line, "#running-req:")?,
+            after(line, "#queue-req:"),
+            after(line, "token usage:").map(|part| 100.0 * part),
+            after(line, "gen throughput (token/s):"),
+        ),
+        false => (
+            after(line, "Running:")?,
+            after(line, "Waiting:").or_else(|| after(line, "Pending:")),
+            after(line, "GPU KV cache usage:"),
+            Some(after(line, "Avg generation throughput:")?),
+        ),
+    };
+    Some(EngineState {
+        at_ns: 0,
+        running,
+        waiting,
+        cache_pct,
+        tokens_per_s,
+    })
+}
+
+/// Microseconds of the first clock time of a line, in whole seconds.
 fn clock_us(line: &str) -> Option<f64> {
-    let bytes = line.as_bytes();
-    let is_time = |w: &[u8]| {
-        w.iter().enumerate().all(|(at, b)| match at {
-            2 | 5 => *b == b':',
-            _ => b.is_ascii_digit(),
-        })
-    };
-    let at = bytes.windows(8).position(is_time)?;
-    let number = |text: &str| text.parse::<i64>().ok();
-    let clock = line.get(at..at + 8)?;
-    let mut parts = clock.split(':').filter_map(number);
-    let seconds = parts.next()? * 3600 + parts.next()? * 60 + parts.next()?;
-    let date = line.get(..at)?.trim_end_matches([' ', 'T']);
-    let start = date
-        .rfind(|c: char| !(c.is_ascii_digit() || c == '-'))
-        .map_or(0, |before| before + 1);
-    let date: Vec<i64> = date.get(start..)?.split('-').filter_map(number).collect();
-    let days = match date[..] {
-        [year, month, day] => days(year, month, day),
-        [month, day] => days(1970, month, day),
-        _ => 0,
-    };
+    let (ns, _) = log_clock(line)?;
     #[expect(
         clippy::cast_precision_loss,
         reason = "times of this century in seconds"
     )]
-    let us = (days.checked_mul(86_400)?.checked_add(seconds)?) as f64 * 1e6;
+    let us = ns.div_euclid(1_000_000_000) as f64 * 1e6;
     Some(us)
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar (Hinnant 2013); of a date that does not exist any number.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = year.clamp(0, 9999) - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let of_era = year - era * 400;
-    let months = (month.clamp(1, 12) + 9) % 12;
-    let of_year = (153 * months + 2) / 5 + day.clamp(1, 31) - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]
@@ -135,5 +233,41 @@ mod tests {
         assert_eq!(of("2025-07-18T15:32:54.159Z x"), wanted);
         assert_eq!(of("at 00:00:07"), Some(7.0));
         assert_eq!(of("h\u{e9} 12:0"), None);
+    }
+
+    #[test]
+    fn states_of_both_engines() {
+        let log = "INFO 07-24 14:10:08 [loggers.py:273] Engine 000: Avg prompt throughput: 3539.1 tokens/s, Avg generation throughput: 3150.0 tokens/s, Running: 126 reqs, Waiting: 7 reqs, GPU KV cache usage: 98.4%, Prefix cache hit rate: 0.0%\n\
+            INFO 07-24 14:10:08 [loggers.py:273] Engine 001: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.4%\n\
+            WARNING 07-24 14:10:11 [scheduler.py:1057] Sequence group 32 is preempted by PreemptionMode.RECOMPUTE mode\n\
+            nonsense\n\
+            Avg generation throughput: 0.0 tokens/s, Running: 0 reqs, Swapped: 0 reqs, Pending: 0 reqs\n\
+            INFO 07-24 14:10:18 x] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 reqs, Swapped: 0 reqs, Pending: 4 reqs, GPU KV cache usage: 0.0%";
+        let found = engine_states(log);
+        let each: Vec<_> = found
+            .states
+            .iter()
+            .map(|s| (s.running, s.waiting, s.cache_pct))
+            .collect();
+        assert_eq!(
+            each,
+            [(126.0, Some(7.0), Some(98.4)), (0.0, Some(4.0), Some(0.0))]
+        );
+        assert_eq!(
+            found.states[1].at_ns - found.states[0].at_ns,
+            10_000_000_000
+        );
+        assert_eq!((found.preemptions.len(), found.without_time), (1, 1));
+        assert_eq!(
+            (found.clock.has_year, found.clock.resolution_ns),
+            (false, 1_000_000_000)
+        );
+        let prefill = "[2025-07-18 15:32:54 TP0] Prefill batch. #new-seq: 1, #new-token: 2192, #cached-token: 0, token usage: 0.25, #running-req: 3, #queue-req: 2";
+        let found = engine_states(prefill);
+        assert_eq!(
+            (found.states[0].running, found.states[0].cache_pct),
+            (3.0, Some(25.0))
+        );
+        assert_eq!(engine_states("").states, []);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! * [`topology()`]: `topo_component.csv`, the components of the machine;
 //! * [`steps()`]: tables of steps with their workload;
-//! * [`log_step()`]: lines of an engine's log that state its throughput;
+//! * [`log_step()`]: lines of an engine's log that state its throughput; [`engine_states()`]: its running and waiting requests over time;
 //! * [`metrics()`]: metrics of an engine in the text format of Prometheus;
 //! * [`serving()`]: the log of an engine's configuration, with its batches and requests;
 //! * [`bench()`]: results of `vllm bench serve` and `sglang.bench_serving`, [`prometheus()`]: metrics, both as [`Samples`];
@@ -24,6 +24,7 @@ mod bench;
 mod csv;
 mod engine_log;
 mod events;
+mod log_clock;
 mod metrics;
 mod prometheus;
 mod samples;
@@ -32,8 +33,11 @@ mod steps;
 mod topology;
 
 pub use bench::{BenchError, bench, is_bench};
-pub use engine_log::{is_engine_log, log_step};
+pub use engine_log::{
+    EngineState, EngineStates, Preemption, engine_states, is_engine_log, log_step,
+};
 pub use events::{Recording, events};
+pub use log_clock::LogClock;
 pub use metrics::{Metrics, metrics};
 pub use prometheus::{is_prometheus, prometheus};
 pub use samples::{Sample, Samples};

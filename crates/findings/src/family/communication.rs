@@ -18,11 +18,15 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let mut out = Vec::new();
     let job = context.job;
     let takes = |item: &Item| item.class == Class::Comm && item.portion != Portion::Wait;
-    let mut draft = Draft::new("communication_exposed", phase).over(job, phase, takes);
+    let mut draft = Draft::new("communication_exposed", phase).over_idle(job, phase, takes);
     if draft.reported(context.catalogue, phase).is_none() {
         return out;
     }
-    let includes_waiting = !job.knows_waits();
+    let rows = summarise(&job.digests, &job.comm);
+    let limits = &job.headline_facts().limits;
+    let link = limits.link_bytes_per_s.filter(|link| *link > 0.0);
+    let needed = link.and_then(|link| needed(&rows, link));
+    let includes_waiting = !job.knows_all_waits();
     draft.strength = match includes_waiting {
         true => Strength::Fits,
         false => Strength::Favoured,
@@ -53,7 +57,16 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             "waiting for ranks that are not recorded is part of this time".to_owned(),
         ));
     }
-    let rows = summarise(&job.digests, &job.comm);
+    draft.evidence.push(said(
+        job,
+        match needed {
+            Some(needed) => format!(
+                "their bytes need {} of this time at the speed of the link, and the latency of each collective is part of the rest: what other collectives could save is less than all of it",
+                pct(needed)
+            ),
+            None => "their sizes or the speed of the link are not known: between nothing and all of this time could be saved".to_owned(),
+        },
+    ));
     for row in rows.iter().take(3) {
         let bytes = row.key.bytes;
         let size = bytes.map_or_else(
@@ -75,11 +88,19 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     }
     draft
         .commands
-        .push(format!("inferscope trace-info comm {}", context.paths));
+        .push(format!("inferscope trace-info comm {}", context.traces));
     draft.name = Some(name.clone());
+    draft = draft.word(
+        "bounds",
+        match needed {
+            Some(needed) => format!(
+                "; their bytes need {} of it at the speed of the link",
+                pct(needed)
+            ),
+            None => String::new(),
+        },
+    );
     // What is slower than its link is named as that.
-    let limits = &job.headline_facts().limits;
-    let link = limits.link_bytes_per_s.filter(|link| *link > 0.0);
     let slow = rows.iter().find_map(|row| {
         let rate = row.busbw_bytes_per_s.filter(|rate| *rate > 0.0)?;
         let latency = row.mean_latency_ns()?;
@@ -117,6 +138,24 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     }
     out.push(draft);
     out
+}
+
+/// Returns the share of the time of collectives that their bytes need at the speed of the link, in percent; `None` unless the sizes of
+/// most of that time are known.
+fn needed(rows: &[gpu_time::comm::CommSummary], link: f64) -> Option<f64> {
+    let (mut all, mut known, mut need) = (0.0, 0.0, 0.0);
+    for row in rows {
+        let Some(latency) = row.mean_latency_ns() else {
+            continue;
+        };
+        let time = latency * real(row.collectives as u64);
+        all += time;
+        if let Some(rate) = row.busbw_bytes_per_s {
+            known += time;
+            need += time * (rate / link).min(1.0);
+        }
+    }
+    (known * 2.0 >= all && all > 0.0).then(|| 100.0 * need / known)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]

@@ -5,19 +5,26 @@ use critical_path::{Class, Group};
 use super::{Context, replay, sums};
 use crate::draft::{Draft, Gain, Strength, said};
 use crate::job::{Item, Job, Phase};
-use crate::limits::LimitRow;
-use crate::numbers::{median, pct, share, time, whole_ns};
+use crate::numbers::{pct, share, time, whole_ns};
 
 /// Share of GPU time with numbers from which a distance from the limit is stated, in percent.
 const KNOWN: f64 = 50.0;
 
+/// Share of the limit that GPU work has to reach for the device to bound it, in percent: kernels far from the limit are not bound by
+/// it.
+const BOUND: f64 = 45.0;
+
 /// Step time that the device allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceLimit {
-    /// Median over the steps.
+    /// Mean of the steps.
     pub(crate) limit_ns: i64,
     /// Share of the step time, in percent.
     pub(crate) pct: f64,
+    /// Share of the time in which the GPU works: what its work reaches of the limit.
+    pub(crate) reached_pct: f64,
+    /// Arithmetic needs more of it than the bytes.
+    pub(crate) is_arithmetic: bool,
 }
 
 /// Returns the step time that the limits of the operators allow, where enough of the GPU time has numbers.
@@ -26,12 +33,13 @@ pub(crate) fn limit_of(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
     if limits.device.is_empty() {
         return None;
     }
-    let mut each = Vec::new();
-    let (mut limit_sum, mut time_sum) = (0_i64, 0_i64);
+    let (mut limit_sum, mut time_sum, mut busy_sum, mut n) = (0_i64, 0_i64, 0_i64, 0_i64);
+    let (mut arithmetic, mut bytes) = (0.0, 0.0);
     for step in job.of(phase) {
         let host = (step.row.host_begin_ns, &step.row.name);
-        let rows = limits.steps.iter();
-        let Some(row) = rows.clone().find(|row| (row.host_ns.0, &row.name) == host) else {
+        let rows = limits.steps.iter().zip(&limits.needs);
+        let mut rows = rows.filter(|(row, _)| (row.host_ns.0, &row.name) == host);
+        let Some((row, needs)) = rows.next() else {
             continue;
         };
         let mut row = row.clone();
@@ -41,16 +49,90 @@ pub(crate) fn limit_of(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
         };
         #[expect(clippy::cast_precision_loss, reason = "a limit has four digits")]
         let limit = whole_ns(step.row.duration_ns as f64 * share / 100.0);
-        each.push(limit);
         limit_sum += limit;
         time_sum += step.row.duration_ns;
+        busy_sum += row.busy_ns;
+        n += 1;
+        (arithmetic, bytes) = (arithmetic + needs.0, bytes + needs.1);
+    }
+    if phase.name == "whole" && n == 0 {
+        return of_whole(job, phase);
     }
     // Limits above the measured time are no limits: a size was assumed wrongly.
-    let is_possible = limit_sum <= time_sum && !each.is_empty();
+    let is_possible = limit_sum <= time_sum && limit_sum <= busy_sum && n > 0;
     is_possible.then(|| DeviceLimit {
-        limit_ns: median(each),
+        limit_ns: limit_sum / n,
         pct: share(limit_sum, time_sum),
+        reached_pct: share(limit_sum, busy_sum),
+        is_arithmetic: arithmetic > bytes,
     })
+}
+
+/// The same of a recording without steps.
+fn of_whole(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
+    let facts = job.headline_facts();
+    let limits = &facts.limits;
+    if limits.coverage_pct.is_none_or(|known| known < KNOWN) {
+        return None;
+    }
+    let sum = |bound: Option<&str>| -> f64 {
+        let rows = limits.classes.iter();
+        let rows = rows.filter(|row| bound.is_none_or(|bound| row.bound == bound));
+        rows.filter_map(|row| row.limit_ns).sum()
+    };
+    let known: i64 = limits.classes.iter().map(|row| row.known_ns).sum();
+    let limit_ns = whole_ns(sum(None));
+    let is_possible = limit_ns > 0 && limit_ns <= known && limit_ns <= phase.total_ns;
+    is_possible.then(|| DeviceLimit {
+        limit_ns,
+        pct: share(limit_ns, phase.total_ns),
+        reached_pct: share(limit_ns, known),
+        is_arithmetic: sum(Some("compute")) > sum(Some("memory")),
+    })
+}
+
+/// Time and limit of a class of kernels within a phase.
+struct ClassLimit {
+    name: String,
+    time_ns: i64,
+    limit_ns: f64,
+    /// Time of the part that is bound by memory.
+    memory_ns: i64,
+}
+
+/// Returns the classes of the calls with numbers within a phase, most time first.
+fn classes(job: &Job, phase: &Phase) -> Vec<ClassLimit> {
+    let mut out: Vec<ClassLimit> = Vec::new();
+    for row in &job.headline_facts().limits.kinds {
+        let each = phase.steps.iter().flat_map(|at| {
+            let step = &job.steps[*at].row;
+            let from = row.calls.partition_point(|call| call.0 < step.begin_ns);
+            let own = row.calls.get(from..).unwrap_or_default().iter();
+            own.take_while(|call| call.0 < step.end_ns)
+        });
+        let (count, ns) = each.fold((0_u32, 0_i64), |sum, call| (sum.0 + 1, sum.1 + call.1));
+        if count == 0 {
+            continue;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a share")]
+        let limit_ns = row.limit_ns * f64::from(count) / row.calls.len().max(1) as f64;
+        let at = out.iter().position(|class| class.name == row.class);
+        let at = at.unwrap_or_else(|| {
+            out.push(ClassLimit {
+                name: row.class.clone(),
+                time_ns: 0,
+                limit_ns: 0.0,
+                memory_ns: 0,
+            });
+            out.len() - 1
+        });
+        let class = &mut out[at];
+        class.time_ns += ns;
+        class.limit_ns += limit_ns;
+        class.memory_ns += if row.bound == "compute" { 0 } else { ns };
+    }
+    out.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.name.cmp(&b.name)));
+    out
 }
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
@@ -65,20 +147,15 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
 }
 
 /// Returns the change by which every class of kernels with numbers takes the time of its limit.
-fn at_limit(classes: &[LimitRow]) -> Option<String> {
+fn at_limit(classes: &[ClassLimit]) -> Option<String> {
     let mut parts = Vec::new();
-    for row in classes {
-        let Some(limit) = row.limit_ns else { continue };
-        if row.time_ns <= 0 || row.known_ns <= 0 {
-            continue;
-        }
+    for class in classes {
         #[expect(clippy::cast_precision_loss, reason = "factors have four digits")]
-        let (time, known) = (row.time_ns as f64, row.known_ns as f64);
-        let factor = ((limit.min(known) + time - known) / time).clamp(0.0, 1.0);
-        if row.name == "collective" {
+        let factor = (class.limit_ns / class.time_ns.max(1) as f64).clamp(0.0, 1.0);
+        if class.name == "collective" || class.time_ns <= 0 {
             continue;
         }
-        parts.push(format!("kernel:class:kernel.{}={factor:.6}", row.name));
+        parts.push(format!("kernel:class:kernel.{}={factor:.6}", class.name));
     }
     (!parts.is_empty()).then(|| parts.join(","))
 }
@@ -90,51 +167,52 @@ fn limit(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     if groups.first().map(|(group, _)| *group) != Some(Group::Gpu) {
         return None;
     }
-    let limits = &job.headline_facts().limits;
-    if limits.coverage_pct.is_none_or(|known| known < KNOWN) || limits.device.is_empty() {
-        return None;
-    }
+    let device = &job.headline_facts().limits.device;
     let found = limit_of(job, phase)?;
-    let time_of = |bound: &str| -> f64 {
-        let rows = limits.classes.iter().filter(|row| row.bound == bound);
-        rows.filter_map(|row| row.limit_ns).sum()
+    let kind = match (found.reached_pct >= BOUND, found.is_arithmetic) {
+        (false, _) => "device_limit",
+        (_, true) => "device_limit_compute",
+        (_, false) => "device_limit_memory",
     };
-    let kind = match time_of("compute") > time_of("memory") {
-        true => "device_limit_compute",
-        false => "device_limit_memory",
-    };
+    let classes = classes(job, phase);
     let mut draft = Draft::new(kind, phase).over(job, phase, is_gpu);
     draft.reported(context.catalogue, phase)?;
     draft.strength = Strength::Favoured;
-    draft.gain = at_limit(&limits.classes).map_or(Gain::Unknown, |change| replay(&change));
+    draft.gain = at_limit(&classes).map_or(Gain::Unknown, |change| replay(&change));
     draft.rank = Some(job.rank());
     draft = draft
-        .word("limit", pct(found.pct))
-        .word("device", limits.device.clone());
-    for row in limits.classes.iter().take(6) {
-        let Some(reached) = row.pct else { continue };
-        if share(row.time_ns, limits.classes.iter().map(|r| r.time_ns).sum()) < 1.0 {
+        .word("limit", pct(found.reached_pct))
+        .word("device", device.clone())
+        .word(
+            "distance",
+            format!(
+                "it reaches {} of the limit of the {device}",
+                pct(found.reached_pct)
+            ),
+        );
+    let all: i64 = classes.iter().map(|class| class.time_ns).sum();
+    for class in classes.iter().take(6) {
+        if share(class.time_ns, all) < 1.0 {
             continue;
         }
-        let class = format!("kernel.{}", row.name);
+        let name = format!("kernel.{}", class.name);
         draft.evidence.push(said(
             job,
             format!(
-                "{}: {} in the recording, at {} of their limit ({})",
-                context.catalogue.label(&class),
-                time(row.time_ns),
-                pct(reached),
-                match row.bound {
-                    "memory" => "memory bandwidth",
-                    "link" => "link",
-                    _ => "arithmetic",
+                "{}: {} in these steps, at {} of their limit ({})",
+                context.catalogue.label(&name),
+                time(class.time_ns),
+                pct(share(whole_ns(class.limit_ns), class.time_ns)),
+                match class.memory_ns * 2 >= class.time_ns {
+                    true => "memory bandwidth",
+                    false => "arithmetic",
                 }
             ),
         ));
     }
     draft
         .commands
-        .push(format!("inferscope trace-info roofline {}", context.paths));
+        .push(format!("inferscope trace-info roofline {}", context.traces));
     Some(draft)
 }
 
@@ -145,10 +223,16 @@ fn unknown(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.reported(context.catalogue, phase)?;
     draft.strength = Strength::Favoured;
     draft.rank = Some(context.job.rank());
-    draft
-        .commands
-        .push(format!("inferscope trace-info roofline {}", context.paths));
-    Some(draft)
+    let coverage = context.job.headline_facts().limits.coverage_pct;
+    // Without any size there is nothing that it could show.
+    if coverage.is_some_and(|known| known >= 1.0) {
+        let command = format!("inferscope trace-info roofline {}", context.traces);
+        draft.commands.push(command);
+    }
+    Some(draft.word(
+        "distance",
+        "how far it is from the limit of the device is not known",
+    ))
 }
 
 fn dominating(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
@@ -180,6 +264,6 @@ fn dominating(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     }
     draft
         .commands
-        .push(format!("inferscope trace-info kernels {}", context.paths));
+        .push(format!("inferscope trace-info kernels {}", context.traces));
     Some(draft.word("name", context.catalogue.label(&name)))
 }

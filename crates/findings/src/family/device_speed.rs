@@ -16,6 +16,9 @@ const OWN: f64 = 1.04;
 /// Share of the kernel time that has to take part.
 const PART: f64 = 0.7;
 
+/// Factor beyond which it is other work and no clock.
+const FASTEST: f64 = 4.0;
+
 /// Fewer steps than this are no group.
 const LEAST: usize = 3;
 
@@ -75,7 +78,8 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             }
         }
         let factor = here as f64 / there.max(1) as f64;
-        let is_slow = factor >= SLOWER && names >= 3 && slower as f64 >= PART * all as f64;
+        let is_slow =
+            (SLOWER..FASTEST).contains(&factor) && names >= 3 && slower as f64 >= PART * all as f64;
         if is_slow {
             values.push((*at, here - there));
             factors.push(factor);
@@ -97,6 +101,17 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     if slow.iter().any(|size| !others.contains(size)) {
         return None;
     }
+    // Steps that are launched otherwise are another kind of step.
+    let graphs = |at: usize| super::launches::numbers(context, &job.steps[at]).1 > 0;
+    let is_slow = |at: &usize| values.iter().any(|(slow, _)| slow == at);
+    let mut others = phase.steps.iter().filter(|at| !is_slow(at));
+    if others.clone().next().is_some()
+        && !values
+            .iter()
+            .any(|(at, _)| others.any(|other| graphs(*other) == graphs(*at)))
+    {
+        return None;
+    }
     let mut draft = Draft::new("slow_device_phase", phase);
     draft.values = values;
     draft.reported(context.catalogue, phase)?;
@@ -114,7 +129,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     ));
     draft
         .commands
-        .push(format!("inferscope trace-info kernels {}", context.paths));
+        .push(format!("inferscope trace-info kernels {}", context.traces));
     let count = draft.values.len().to_string();
     Some(draft.word("factor", factor).word("count", count))
 }

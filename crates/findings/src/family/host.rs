@@ -36,6 +36,8 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         let kind = match Waiting::of_call(&name) {
             Some(Waiting::Device) if name.contains("Synchronize") => "synchronisation",
             Some(Waiting::Input) => "input_starvation",
+            // Giving the processor away again and again is waiting for another process.
+            _ if name.contains("sched_yield") => "input_starvation",
             _ => "host_bound",
         };
         let mut draft = Draft::new(kind, phase).over_idle(job, phase, takes);
@@ -51,22 +53,34 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         }
         // Host code without slices is what nothing was recorded of.
         draft.strength = match class {
-            Class::HostUntraced => Strength::Fits,
+            Class::HostUntraced => Strength::Favoured,
             _ => Strength::Recorded,
         };
+        if matches!(draft.gain, Gain::Unknown) || name.is_empty() {
+            // A change needs a name. The GPU idles meanwhile, so that the time itself is its ceiling.
+            draft.gain = Gain::Cost;
+        }
         draft.about = match name.is_empty() {
             true => "untraced".to_owned(),
             false => name.clone(),
         };
         draft.rank = super::place_of(context, phase, takes);
-        let shown = words::function(&name);
+        let shown = match (class, name.is_empty()) {
+            (_, true) => "host code of which nothing was recorded".to_owned(),
+            (Class::HostOther, _) => format!("host code within {}", words::function(&name)),
+            _ => words::function(&name),
+        };
         draft = draft.word(
             "name",
             match kind {
+                "input_starvation" if name.contains("sched_yield") => {
+                    format!("another process (in {shown})")
+                }
                 "input_starvation" => format!("requests or data (in {shown})"),
                 _ => shown,
             },
         );
+        draft = draft.word("place", "");
         fill(context, phase, draft, &name, takes, &mut out);
     }
     waits(context, phase, &mut out);
@@ -139,7 +153,7 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
             "input_starvation",
             |item| item.class == Class::Blocked,
             "another thread or a lock",
-            "",
+            "cost",
             Strength::Favoured,
         ),
         (
@@ -165,7 +179,8 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
         };
         draft.strength = strength;
         draft.gain = match change {
-            "" => Gain::Unknown,
+            // The GPU idles meanwhile, so that the time itself is its ceiling.
+            "cost" => Gain::Cost,
             change => replay(change),
         };
         draft.about = what.to_owned();
@@ -174,12 +189,29 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
             .into_iter()
             .next()
             .map_or_else(String::new, |(name, _)| name);
+        let what = match change {
+            "cost" => blocked_on(&name),
+            _ => what,
+        };
         let shown = match name.is_empty() {
             true => what.to_owned(),
             false => format!("{what} (in {})", words::function(&name)),
         };
         draft = draft.word("name", shown);
         fill(context, phase, draft, &name, takes, out);
+    }
+}
+
+/// Returns what a thread that is blocked in a call waits for.
+fn blocked_on(name: &str) -> &'static str {
+    let name = name.to_ascii_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&["recv", "send", "socket", "connect", "accept"]) {
+        return "the network or another process";
+    }
+    match has(&["poll", "select", "read"]) {
+        true => "another thread, a process or a file",
+        false => "another thread or a lock",
     }
 }
 

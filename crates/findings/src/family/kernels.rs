@@ -18,6 +18,7 @@ const OF_PEERS: f64 = 0.67;
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let mut out = below_limit(context, phase);
+    out.extend(slower_than_own(context, phase, &out));
     out.extend(unfused(context, phase));
     out.extend(duplicates(context, phase));
     out
@@ -44,13 +45,40 @@ fn peers(rows: &[SlowRow], at: usize) -> f64 {
     }
 }
 
+/// Share of what all other kernels reach below which a kernel is slow.
+const OF_ALL: f64 = 0.5;
+
+/// Returns the share of their limits that all other kinds of calls reach together, in percent; 100 without others.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn others(rows: &[SlowRow], at: usize) -> f64 {
+    let own = &rows[at];
+    let others = rows
+        .iter()
+        .filter(|row| row.class != own.class && !row.is_launch_bound);
+    let (limit, time) = others.fold((0.0, 0.0), |sum, row| {
+        (sum.0 + row.limit_ns, sum.1 + row.time_ns as f64)
+    });
+    match time >= 0.2 * own.time_ns as f64 {
+        true => (100.0 * limit / time).clamp(1.0, 100.0),
+        false => 100.0,
+    }
+}
+
 fn below_limit(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let job = context.job;
     let rows = &job.headline_facts().limits.kinds;
     let mut out: Vec<Draft> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
-        let peers = peers(rows, at);
-        let is_slow = row.pct < SLOW || (peers < 100.0 && row.pct < OF_PEERS * peers);
+        let of_class = peers(rows, at);
+        let of_all = others(rows, at);
+        let is_below = |peers: f64, part: f64| peers < 100.0 && row.pct < part * peers;
+        // Its class first; where that is as slow, all others.
+        let (peers, whose) = match (is_below(of_class, OF_PEERS), is_below(of_all, OF_ALL)) {
+            (true, _) => (of_class, "other calls of this class of kernels"),
+            (false, true) => (of_all, "the other kernels"),
+            (false, false) => (of_class, "other calls of this class of kernels"),
+        };
+        let is_slow = row.pct < SLOW || is_below(of_class, OF_PEERS) || is_below(of_all, OF_ALL);
         if !is_slow || row.is_launch_bound || row.kernel.is_empty() {
             continue;
         }
@@ -123,32 +151,150 @@ fn below_limit(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         if peers < 100.0 {
             draft.evidence.push(said(
                 job,
-                format!(
-                    "other calls of this class of kernels reach {} of their limit",
-                    pct(peers)
-                ),
+                format!("{whose} reach {} of their limit", pct(peers)),
             ));
         }
         draft.commands.push(format!(
             "inferscope trace-info roofline {} --by call",
-            context.paths
+            context.traces
         ));
         let name = match module.is_empty() {
             true => format!("{} ({})", row.op, words::kernel(&row.kernel)),
             false => format!("{} in {module}", row.op),
         };
         let than = match peers < 100.0 {
-            true => format!(", its peers {}", pct(peers)),
+            true => format!(", {whose} {}", pct(peers)),
             false => String::new(),
         };
-        out.push(
-            draft
-                .word("name", name)
-                .word("limit", pct(row.pct))
-                .word("peers", than),
-        );
+        out.push(draft.word("name", name).word(
+            "what",
+            format!(
+                "reaches {} of the limit that its sizes allow{than}",
+                pct(row.pct)
+            ),
+        ));
     }
     out
+}
+
+/// Factor over its usual time from which a kernel is slower than in other steps.
+const SLOWER: f64 = 1.2;
+
+/// Fewer steps than this are no group.
+const LEAST_GROUP: usize = 3;
+
+/// A kernel that in some steps takes longer than in the others, for the same number of calls and requests: no sizes are needed for
+/// that.
+fn slower_than_own(context: &Context<'_>, phase: &Phase, known: &[Draft]) -> Option<Draft> {
+    let job = context.job;
+    if phase.steps.len() < 2 * LEAST_GROUP {
+        return None;
+    }
+    type Calls<'a> = std::collections::BTreeMap<&'a str, Vec<(usize, i64, u64)>>;
+    let mut all: Calls<'_> = Calls::new();
+    for at in &phase.steps {
+        for item in &job.steps[*at].items {
+            if matches!(item.class, Class::Kernel(_)) {
+                let row = (*at, item.ns, item.count);
+                all.entry(item.name.as_str()).or_default().push(row);
+            }
+        }
+    }
+    type Slow<'a> = (i64, &'a str, Vec<(usize, i64)>, i64, i64);
+    let mut found: Vec<Slow<'_>> = Vec::new();
+    for (name, rows) in &all {
+        let is_in_all = rows.len() == phase.steps.len();
+        let is_same = rows.iter().all(|row| row.2 == rows[0].2);
+        if !is_in_all || !is_same || known.iter().any(|d| d.name.as_deref() == Some(name)) {
+            continue;
+        }
+        let Some((slow, usual, slow_ns)) = apart(rows) else {
+            continue;
+        };
+        // Longer where there is more to do.
+        let size = |at: usize| job.steps[at].tokens.or(job.steps[at].batch);
+        let is_slow = |at: usize| slow.iter().any(|(slow, _)| *slow == at);
+        let mut others = phase.steps.iter().filter(|at| !is_slow(**at));
+        let is_alike = slow
+            .iter()
+            .all(|(at, _)| others.clone().any(|other| size(*other) == size(*at)));
+        if !is_alike || others.next().is_none() {
+            continue;
+        }
+        let ns = slow.iter().map(|(_, ns)| ns).sum();
+        found.push((ns, name, slow, usual, slow_ns));
+    }
+    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    let mut each = found.into_iter();
+    let (_, name, mut values, usual, slow_ns) = each.next()?;
+    // Others that are slow in the same steps belong to it.
+    let mut names = 1;
+    for (_, _, others, ..) in each {
+        let is_same =
+            others.len() == values.len() && others.iter().zip(&values).all(|(a, b)| a.0 == b.0);
+        if is_same {
+            names += 1;
+            values.iter_mut().zip(others).for_each(|(a, b)| a.1 += b.1);
+        }
+    }
+    let mut draft = Draft::new("slow_kernel", phase);
+    draft.values = values;
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = Strength::Favoured;
+    draft.gain = Gain::Cost;
+    draft.rank = Some(job.rank());
+    draft.about = name.to_owned();
+    draft.name = Some(name.to_owned());
+    let named = job.headline_facts().examples.of(name);
+    draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
+    let steps: Vec<&StepFact> = draft.values.iter().map(|(at, _)| &job.steps[*at]).collect();
+    draft
+        .evidence
+        .extend(longest_of(job, &steps, name, |item| item.name == name));
+    draft
+        .commands
+        .push(format!("inferscope trace-info kernels {}", context.traces));
+    let with = match names {
+        1 => String::new(),
+        2 => " (and another kernel with it)".to_owned(),
+        n => format!(" (and {} other kernels with it)", n - 1),
+    };
+    let what = format!(
+        "takes {} instead of {}{with} in {} of {} {} steps, for as many calls and requests",
+        time(slow_ns),
+        time(usual),
+        draft.values.len(),
+        phase.steps.len(),
+        crate::draft::phase_word(&phase.name)
+    );
+    Some(draft.word("name", words::kernel(name)).word("what", what))
+}
+
+/// Divides the times of a kernel by step into two groups that are apart: what the slow ones take longer than the others, and the
+/// median of both. `None` where all are alike, or grow step by step.
+#[expect(clippy::cast_precision_loss, reason = "ratios")]
+fn apart(rows: &[(usize, i64, u64)]) -> Option<(Vec<(usize, i64)>, i64, i64)> {
+    let mut times: Vec<i64> = rows.iter().map(|row| row.1).collect();
+    times.sort_unstable();
+    // The widest step between neighbours, relative to the smaller one.
+    let ratio = |at: usize| times[at] as f64 / times[at - 1].max(1) as f64;
+    let cuts = LEAST_GROUP..=times.len().checked_sub(LEAST_GROUP)?;
+    let cut = cuts.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)).then_with(|| b.cmp(a)))?;
+    let (usual, slow) = (times[cut / 2], times[cut + (times.len() - cut) / 2]);
+    // Wider than either group.
+    let inside = |from: usize, to: usize| times[to] as f64 / times[from].max(1) as f64;
+    let widest = inside(0, cut - 1).min(inside(cut, times.len() - 1));
+    let is_apart = ratio(cut) >= 1.0 + 0.5 * (SLOWER - 1.0) && ratio(cut) >= widest.min(SLOWER);
+    if slow as f64 / usual.max(1) as f64 <= SLOWER || !is_apart {
+        return None;
+    }
+    let limit = times[cut];
+    let each = rows.iter().filter(|row| row.1 >= limit);
+    Some((
+        each.map(|row| (row.0, row.1 - usual)).collect(),
+        usual,
+        slow,
+    ))
 }
 
 /// Products that one module runs again within a step, for the same sizes.
@@ -205,7 +351,7 @@ fn duplicates(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     ));
     draft.commands.push(format!(
         "inferscope trace-info kernels {} --by module",
-        context.paths
+        context.traces
     ));
     Some(draft.word("name", name))
 }
@@ -278,7 +424,7 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     }
     draft.commands.push(format!(
         "inferscope trace-info kernels {} --by class",
-        context.paths
+        context.traces
     ));
     Some(
         draft
@@ -293,4 +439,29 @@ fn stem(name: &str) -> Option<String> {
     let words = function.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let longest = words.max_by_key(|word| word.len())?;
     (longest.len() >= 6).then(|| longest.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn groups_are_apart_and_growth_is_none() {
+        let of = |times: &[i64]| {
+            let rows: Vec<(usize, i64, u64)> = times
+                .iter()
+                .enumerate()
+                .map(|(at, ns)| (at, *ns, 1))
+                .collect();
+            apart(&rows)
+                .map(|(slow, usual, _)| (slow.iter().map(|(at, _)| *at).collect::<Vec<_>>(), usual))
+        };
+        let two = [100, 101, 99, 150, 100, 152, 149, 100];
+        assert_eq!(of(&two), Some((vec![3, 5, 6], 100)));
+        // A context that grows, and noise.
+        let growing: Vec<i64> = (0..40).map(|n| 1_000 + 30 * n).collect();
+        assert_eq!(of(&growing), None);
+        assert_eq!(of(&[100, 103, 98, 107, 110, 101, 99]), None);
+        assert_eq!(of(&[100, 101, 300]), None);
+    }
 }

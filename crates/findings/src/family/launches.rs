@@ -17,12 +17,12 @@ fn is_launch(item: &Item) -> bool {
 fn unhidden(context: &Context<'_>, step: &StepFact) -> i64 {
     match context.job.knows_waits() {
         true => step.row.duration_ns,
-        false => step.idle(|_| true),
+        false => step.idle(|item| item.group() != Group::Comm),
     }
 }
 
 /// Numbers of launches and of graph launches of a step.
-fn numbers(context: &Context<'_>, step: &StepFact) -> (u64, u64) {
+pub(super) fn numbers(context: &Context<'_>, step: &StepFact) -> (u64, u64) {
     let facts = context.job.headline_facts();
     let graphs = facts.calls_in(step.host());
     let graphs = graphs
@@ -109,12 +109,54 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     ));
     draft.commands.push(format!(
         "inferscope trace-info critical-path {} --what-if graph",
-        context.paths
+        context.traces
     ));
     draft
         .commands
-        .push(format!("inferscope trace-info launch {}", context.paths));
+        .push(format!("inferscope trace-info launch {}", context.traces));
     Some(draft)
+}
+
+/// Least time of a launch call that is named by itself, in nanoseconds.
+const LONG_NS: i64 = 500_000;
+
+/// A single launch call that takes most of the launch time: the first use of a kernel, or a full queue.
+pub(super) fn one_long(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let all: i64 = job.of(phase).map(|step| step.sum(is_launch)).sum();
+    let mut longest: Option<(usize, &Item)> = None;
+    for at in &phase.steps {
+        let items = job.steps[*at].items.iter();
+        for item in items.filter(|item| item.class == Class::LaunchCall) {
+            if longest.is_none_or(|(_, known)| known.longest_ns < item.longest_ns) {
+                longest = Some((*at, item));
+            }
+        }
+    }
+    let (at, item) = longest?;
+    if item.longest_ns * 2 < all || item.longest_ns < LONG_NS {
+        return None;
+    }
+    let mut draft = Draft::new("slow_launch", phase);
+    draft.values = vec![(at, item.longest_ns)];
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = Strength::Favoured;
+    draft.gain = Gain::Cost;
+    draft.rank = Some(item.on_rank);
+    draft.about = item.name.clone();
+    draft.name = Some(item.name.clone());
+    let takes = |other: &Item| other.class == item.class && other.name == item.name;
+    draft
+        .evidence
+        .extend(longest_of(job, &[&job.steps[at]], &item.name, takes));
+    let named = job.headline_facts().examples.of(&item.name);
+    draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
+    let within = draft.stack.last().map_or_else(String::new, |frame| {
+        format!(" (in {})", crate::words::function(frame))
+    });
+    draft.commands.push(context.path_command(&draft));
+    let name = item.name.clone();
+    Some(draft.word("name", name).word("within", within))
 }
 
 /// Number of graph launches of a step from which the graph of a step counts as broken into pieces.

@@ -114,6 +114,6 @@ fn allocations(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.commands.push(context.path_command(&draft));
     draft
         .commands
-        .push(format!("inferscope trace-info memory {}", context.paths));
+        .push(format!("inferscope trace-info memory {}", context.traces));
     Some(draft.word("name", words::function(&name)))
 }

@@ -1,5 +1,6 @@
 //! Families of findings, each with its own rule.
 
+mod beside;
 mod communication;
 mod device;
 mod device_speed;
@@ -11,6 +12,7 @@ mod pauses;
 mod phases;
 mod skew;
 mod synchronisation;
+mod workload;
 
 pub(crate) use device::limit_of as device_limit;
 pub(crate) use pauses::excess;
@@ -28,8 +30,10 @@ pub(crate) struct Context<'a> {
     pub(crate) catalogue: &'a Catalogue,
     /// Reads from storage beside the recordings.
     pub(crate) reads: Option<&'a crate::storage::Reads>,
-    /// The recordings as arguments of a command.
-    pub(crate) paths: String,
+    /// Logs of GPUs and engines beside the recordings, on their clock.
+    pub(crate) logs: &'a [crate::beside::Beside<'a>],
+    /// The recordings of the job as arguments of a command: logs and captures beside them are none for other tools.
+    pub(crate) traces: String,
 }
 
 impl Context<'_> {
@@ -44,7 +48,7 @@ impl Context<'_> {
         });
         format!(
             "inferscope trace-info critical-path {}{step} --path",
-            self.paths
+            self.traces
         )
     }
 }
@@ -55,26 +59,38 @@ pub(crate) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     // Pauses and the late rank come first: what they explain is not found again.
     out.extend(pauses::drafts(context, phase));
     out.extend(skew::drafts(context, phase));
-    let covered = launches::coverage(context, phase).or_else(|| launches::pieces(context, phase));
+    let covered = launches::coverage(context, phase)
+        .or_else(|| launches::pieces(context, phase))
+        .or_else(|| launches::one_long(context, phase));
     match covered {
         Some(draft) => out.push(draft),
         None => out.extend(launches::bound(context, phase)),
     }
     out.extend(device::drafts(context, phase));
     out.extend(device_speed::drafts(context, phase));
+    out.extend(workload::drafts(context, phase));
     out.extend(kernels::drafts(context, phase));
     out.extend(synchronisation::drafts(context, phase));
     out.extend(communication::drafts(context, phase));
-    out.extend(memory::drafts(context, phase));
+    // Allocations that make few steps far longer were found as that.
+    let is_known = out.iter().any(|draft| draft.kind == "allocation");
+    let memory = memory::drafts(context, phase).into_iter();
+    out.extend(memory.filter(|draft| !(is_known && draft.kind == "allocation")));
     out.extend(phases::drafts(context, phase));
     let reads = context.reads;
     out.extend(reads.and_then(|reads| crate::storage::draft(context, phase, reads)));
+    // A slow device among ranks is not found again as slow steps.
+    if out.iter().any(|draft| draft.kind == "slow_device") {
+        out.retain(|draft| draft.kind != "slow_device_phase");
+    }
     let known: Vec<(&'static str, String, i64)> = out
         .iter()
         .filter_map(|draft| Some((draft.kind, draft.name.clone()?, draft.total_ns())))
         .collect();
     let host = host::drafts(context, phase).into_iter();
     out.extend(host.filter(|draft| !is_explained(draft, &known)));
+    beside::annotate(context, phase, &mut out);
+    out.extend(beside::drafts(context, phase));
     out
 }
 

@@ -99,6 +99,27 @@ fn is_collector(name: &str) -> bool {
         || words.any(|word| word == "gc" || word == "gcollect" || word == "pythongc")
 }
 
+/// Evidence for graphs that are captured within steps.
+fn captures(context: &Context<'_>, steps: &[&StepFact]) -> Option<crate::document::Evidence> {
+    let job = context.job;
+    let at = &job.headline_facts().captures_at;
+    let own = steps.iter().filter(|step| {
+        let (begin, end) = step.host();
+        at.iter().any(|at| begin <= *at && *at < end)
+    });
+    let own: Vec<String> = own.map(|step| step.row.step.to_string()).collect();
+    (!own.is_empty()).then(|| {
+        said(
+            job,
+            format!(
+                "a CUDA graph is captured in {} {}: captures belong to the start of the engine",
+                if own.len() == 1 { "step" } else { "steps" },
+                own.join(", ")
+            ),
+        )
+    })
+}
+
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let job = context.job;
     if let Some(focus) = job.focus {
@@ -141,13 +162,23 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let slow: Vec<usize> = slow
         .into_iter()
         .map(|(at, _)| at)
-        .filter(|at| *at > 0)
+        .filter(|at| *at > 0 && !begins_behind_another(job, *at, middle))
         .collect();
     if slow.is_empty() {
         return None;
     }
     let usual: Vec<&StepFact> = usual.into_iter().map(|(at, _)| &job.steps[at]).collect();
     of(context, phase, &slow, &usual, middle)
+}
+
+/// Returns `true` if a step is longer for what its host still does of a step of another phase: that step ends with its last GPU work,
+/// and what the host does behind it falls to the next one.
+fn begins_behind_another(job: &crate::job::Job, at: usize, usual: i64) -> bool {
+    let step = &job.steps[at];
+    let is_behind = at > 0 && job.steps[at - 1].phase != step.phase;
+    let first = step.gaps.iter().find(|gap| gap.is_first);
+    let ns = first.map_or(0, |gap| gap.ns);
+    is_behind && ns * 2 >= step.row.duration_ns - usual
 }
 
 /// The draft for steps that are longer than their neighbours.
@@ -172,12 +203,15 @@ pub(crate) fn of(
     if is_larger && first.class.group() == Group::Gpu {
         return None;
     }
+    let captures = captures(context, &steps);
     let is_gc = is_collector(&first.name);
     let waits = matches!(first.class, Class::Requests | Class::Blocked | Class::Input)
         || trace_model::Waiting::of_call(&first.name) == Some(trace_model::Waiting::Input);
+    let is_allocation = first.class == Class::Api && crate::recording::is_allocation(&first.name);
     let kind = match (is_gc, waits) {
         (true, _) => "periodic_stall",
         (_, true) => "input_starvation",
+        _ if is_allocation => "allocation",
         _ => "pause",
     };
     let takes = |item: &Item| {
@@ -194,14 +228,20 @@ pub(crate) fn of(
         .filter(|item| takes(item))
         .map(|item| item.guessed_ns)
         .sum();
-    draft.strength = match (first.ns * 2 > more, first.class) {
+    let is_most = first.ns * 2 > more;
+    draft.strength = match (is_most, first.class) {
         // Kernels are longer where there is more to do.
-        (_, Class::HostUntraced | Class::Unexplained | Class::Kernel(_)) | (false, _) => {
-            Strength::Fits
-        }
+        (_, Class::HostUntraced | Class::Unexplained | Class::Kernel(_)) => Strength::Fits,
+        // That the steps are longer is recorded, what makes them so is several things.
+        (false, _) => match context.job.focus {
+            Some(_) => Strength::Fits,
+            None => Strength::Favoured,
+        },
         _ => Strength::Recorded,
     };
     draft.gain = match without(first.class, &first.name) {
+        // The neighbours are the replay.
+        _ if !is_most || is_allocation => Gain::Cost,
         Gain::Replay { change, .. } => Gain::Replay {
             change,
             is_capped: true,
@@ -220,6 +260,7 @@ pub(crate) fn of(
     draft
         .evidence
         .extend(longest_of(job, &steps, &first.name, takes));
+    draft.evidence.extend(captures);
     for other in all.iter().take(4) {
         if other.ns * 20 < more {
             break;
@@ -258,8 +299,10 @@ pub(crate) fn of(
             .word("excess", time(typical))
             .word(
                 "name",
-                match kind {
-                    "input_starvation" => format!("requests or data (in {})", first.words()),
+                match (kind, is_most) {
+                    ("input_starvation", _) => format!("requests or data (in {})", first.words()),
+                    ("allocation", _) => first.words(),
+                    (_, false) => format!("several things, most of it {}", first.words()),
                     _ => first.words(),
                 },
             ),

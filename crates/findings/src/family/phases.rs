@@ -57,7 +57,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     ));
     draft
         .commands
-        .push(format!("inferscope cycle-rca analyse {}", context.paths));
+        .push(format!("inferscope cycle-rca analyse {}", context.traces));
     Some(
         draft
             .word("count", count.to_string())

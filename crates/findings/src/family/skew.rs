@@ -226,7 +226,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     others(job, phase, member, &mut draft);
     draft
         .commands
-        .push(format!("inferscope trace-info comm {}", context.paths));
+        .push(format!("inferscope trace-info comm {}", context.traces));
     draft.commands.push(context.path_command(&draft));
     let factor = match &slower {
         Slower::All(factor) => format!("{factor:.2}"),

@@ -7,9 +7,9 @@ use trace_model::kernel::Activity;
 use super::{Context, replay};
 use crate::document::Evidence;
 use crate::draft::{Draft, Gain, Strength};
-use crate::job::{Gap, Phase, overlap};
+use crate::job::{Gap, Phase, StepFact, overlap};
 use crate::numbers::{plain, time};
-use crate::recording::Call;
+use crate::recording::{Call, Facts};
 use crate::words;
 
 /// Returns what a call belongs to, in the engineer's words: the operator, else the function around it, else the call.
@@ -36,6 +36,38 @@ fn blocks(call: &Call, gap: &Gap) -> bool {
     waits && call.begin_ns <= gap.begin_ns + NEAR_NS && call.end_ns >= gap.begin_ns
 }
 
+/// Returns `true` if a fifth of the launches of a step follow a call, or a graph launch does.
+fn is_middle(facts: &Facts, call: &Call, (begin, end): (i64, i64)) -> bool {
+    let all = facts.launches_in((begin, end));
+    let mut later = facts.calls_in((call.end_ns, end));
+    let has_graph = later.any(|call| call.kind == Activity::GraphLaunch);
+    has_graph || (all > 0 && facts.launches_in((call.end_ns, end)) * 5 > all)
+}
+
+/// Operators that read a value of the GPU for the host.
+const READING: [&str; 5] = [
+    "aten::item",
+    "aten::_local_scalar_dense",
+    "aten::nonzero",
+    "aten::is_nonzero",
+    "aten::equal",
+];
+
+/// Returns `true` for calls that no engine needs, also at the end of a step: waiting for the whole device, and reading a value within
+/// an operator. Waiting for an event or a stream is how results are fetched.
+fn is_avoidable(call: &Call) -> bool {
+    let is_device = [
+        "cudaDeviceSynchronize",
+        "hipDeviceSynchronize",
+        "cuCtxSynchronize",
+    ];
+    is_device.iter().any(|name| call.name.starts_with(name))
+        || call
+            .within
+            .iter()
+            .any(|name| READING.contains(&name.as_str()))
+}
+
 /// Calls that block while launches of the same step follow: they end the run-ahead of the host, even where the GPU idles elsewhere.
 fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let job = context.job;
@@ -45,7 +77,6 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     for at in &phase.steps {
         let step = &job.steps[*at];
         let (begin, end) = step.host();
-        let all = facts.launches_in((begin, end));
         let blocking = facts.calls_in((begin, end)).filter(|call| {
             let ns = call.end_ns - call.begin_ns;
             let waits = match call.kind {
@@ -53,8 +84,7 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
                 Activity::MemcpyApi => ns >= BLOCKING_NS,
                 _ => false,
             };
-            // A fifth of the launches of the step follow.
-            waits && facts.launches_in((call.end_ns, end)) * 5 > all && all > 0
+            waits && (is_middle(facts, call, (begin, end)) || is_avoidable(call))
         });
         let mut found = false;
         for call in blocking {
@@ -85,6 +115,11 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let (name, (ns, count, call, step)) = by_label
         .into_iter()
         .max_by_key(|(name, found)| (found.0, std::cmp::Reverse(name.clone())))?;
+    let own = phase.steps.iter().map(|at| &job.steps[*at]);
+    let own = own
+        .map(StepFact::host)
+        .find(|(begin, end)| *begin <= call.begin_ns && call.begin_ns < *end);
+    let is_middle = own.is_some_and(|host| is_middle(facts, &call, host));
     draft.strength = Strength::Favoured;
     draft.gain = Gain::Cost;
     draft.rank = Some(job.rank());
@@ -93,7 +128,7 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft.stack = call.stack();
     draft.evidence.push(Evidence {
         text: format!(
-            "{} in {name}: {count} times, {} in all, while launches of the same step follow; the cost is what a replay without such calls saves",
+            "{} in {name}: {count} times, {} in all, and the host launches on only behind it; the cost is what a replay without such calls saves",
             call.name,
             time(ns)
         ),
@@ -107,13 +142,20 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     });
     draft.commands.push(format!(
         "inferscope trace-info critical-path {} --what-if async",
-        context.paths
+        context.traces
     ));
-    Some(draft.word("name", name))
+    let place = match is_middle {
+        true => " in the middle of the step",
+        false => " at the end of the step, so that it cannot prepare the next one meanwhile",
+    };
+    Some(draft.word("name", name).word("place", place))
 }
 
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
-    idle_after(context, phase).or_else(|| run_ahead(context, phase))
+    // The one that costs more: a call may let the GPU idle, end the run-ahead of the host, or both.
+    let both = [idle_after(context, phase), run_ahead(context, phase)];
+    let both = both.into_iter().flatten();
+    both.max_by_key(|draft| (draft.total_ns(), draft.kind))
 }
 
 /// Calls that block, after which the GPU idles.
@@ -133,11 +175,18 @@ fn idle_after(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         for gap in middle {
             // The call that blocked: it began before the GPU ran dry, and ended when it had.
             let calls = facts.calls_in((step.row.host_begin_ns, gap.end_ns));
+            // Fetching results at the end of a step is what engines do: what follows is a matter of the host.
+            let host = step.host();
+            let calls = calls.filter(|call| is_middle(facts, call, host) || is_avoidable(call));
             let call = calls.filter(|call| blocks(call, gap)).last();
             let Some(call) = call else { continue };
             let idle = gap
                 .ns
                 .min(gap.end_ns - gap.begin_ns - overlap(&facts.busy, (gap.begin_ns, gap.end_ns)));
+            // One function that takes most of the gap is what keeps the GPU waiting.
+            if gap.longest_ns * 2 > gap.end_ns - gap.begin_ns && !is_avoidable(call) {
+                continue;
+            }
             cost += idle;
             let slot = by_label
                 .entry(label(call))
@@ -182,8 +231,13 @@ fn idle_after(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     }
     draft.commands.push(format!(
         "inferscope trace-info critical-path {} --what-if async",
-        context.paths
+        context.traces
     ));
     draft.commands.push(context.path_command(&draft));
-    Some(draft.word("name", name))
+    let own = job.of(phase).find(|step| step.row.step == found.3);
+    let place = match own.is_some_and(|step| is_middle(facts, &found.2, step.host())) {
+        true => " in the middle of the step",
+        false => " at the end of the step",
+    };
+    Some(draft.word("name", name).word("place", place))
 }

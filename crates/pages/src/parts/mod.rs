@@ -6,6 +6,7 @@ pub(crate) mod closing;
 pub(crate) mod comparison;
 pub(crate) mod findings;
 pub(crate) mod lateness;
+pub(crate) mod logs;
 pub(crate) mod roofline;
 pub(crate) mod series;
 pub(crate) mod stacks;

@@ -9,12 +9,14 @@ mod panel;
 mod pauses;
 mod roles;
 mod tails;
+mod times;
 mod workload;
 
 use std::collections::BTreeSet;
 
 pub(crate) use self::infer::more_is_better;
 use self::panel::{Pairing, Panel};
+pub use self::times::{Times, compare_times, slow_steps_by_chance};
 use crate::document::{
     Comparability, Evidence, Mix, Report, Role, SCHEMA_VERSION, SideInfo, Status, Verdict,
 };
