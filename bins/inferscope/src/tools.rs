@@ -11,7 +11,7 @@ pub(crate) struct Tool {
 }
 
 /// The tools, in the order of the help.
-pub(crate) static TOOLS: [Tool; 10] = [
+pub(crate) static TOOLS: [Tool; 11] = [
     Tool {
         name: "why",
         run: |words| why::main_from(words),
@@ -62,6 +62,11 @@ pub(crate) static TOOLS: [Tool; 10] = [
         run: |words| blkio::main_from(words),
         command: blkio::command,
     },
+    Tool {
+        name: "mcp",
+        run: |words| mcp::main_from(words, |words| crate::main_from(words)),
+        command: mcp::command,
+    },
 ];
 
 /// Questions of users, each with the commands that answer it and their output.
@@ -77,6 +82,7 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
                 "show ID PATH...",
                 "one finding with its evidence; extract: its window",
             ),
+            ("mcp FOLDER", "the same for agents (Model Context Protocol)"),
             (
                 "cycle-rca analyse FILE",
                 "what limits the steps of a serving engine",

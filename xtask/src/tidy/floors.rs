@@ -143,6 +143,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("memtrace", ANY),
     ("why", ANY),
     ("inferscope", ANY),
+    ("mcp", ANY),
+    ("python", ANY),
     // outside the layers
     (
         "perfetto-oracle",
@@ -170,6 +172,9 @@ const FLOORS: &[(&str, &[&str])] = &[
 /// The package with all tools.
 const ALL_TOOLS: &str = "inferscope";
 
+/// The package that has it as a module for Python.
+const PYTHON: &str = "python";
+
 /// Packages that only tools may use, and that no library may depend on, not even in tests.
 const TOOLS: &[&str] = &[
     "cli",
@@ -183,6 +188,8 @@ const TOOLS: &[&str] = &[
     "cycle-rca",
     "why",
     "inferscope",
+    "mcp",
+    PYTHON,
     "xtask",
 ];
 
@@ -204,6 +211,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "rocpd-convert",
             "memtrace-labeller",
             "nsys-db",
+            PYTHON,
         ],
     ),
     (
@@ -216,6 +224,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("liblzma", &["byte-source"]),
     ("tar", &["byte-source", "xtask"]),
     ("zip", &["byte-source", "rocpd"]),
+    ("pyo3", &[PYTHON]),
+    ("rmcp", &["mcp"]),
+    ("tokio", &["mcp"]),
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
     ("cpp_demangle", &["trace-model"]),
@@ -281,7 +292,10 @@ pub(super) fn check(tree: &mut Tree) {
 fn allowed(user: &str, may: &[&str], used: &str, test: bool) -> bool {
     if TOOLS.contains(&used) {
         if user == ALL_TOOLS {
-            return !["xtask", ALL_TOOLS].contains(&used);
+            return !["xtask", ALL_TOOLS, PYTHON].contains(&used);
+        }
+        if (user, used) == (PYTHON, ALL_TOOLS) {
+            return true;
         }
         return SHARED.contains(&used) && TOOLS.contains(&user) && user != "xtask";
     }
@@ -335,6 +349,9 @@ mod tests {
         assert!(!allowed("nccl-stacks", ANY, "trace-info", false));
         assert!(allowed("inferscope", ANY, "trace-info", false));
         assert!(!allowed("nccl-stacks", ANY, "inferscope", true));
+        assert!(allowed("python", ANY, "inferscope", false));
+        assert!(!allowed("python", ANY, "trace-info", false));
+        assert!(!allowed("inferscope", ANY, "python", false));
         assert!(!allowed("xtask", &[], "perfetto-reader", true));
     }
 }
