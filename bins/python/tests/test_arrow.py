@@ -34,8 +34,9 @@ def test_all_libraries_have_the_rows_of_the_document(kernels: inferscope.Result)
     assert frame["name"].tolist() == [row["name"] for row in rows]
     stream = pyarrow.RecordBatchReader.from_stream(kernels)
     assert stream.read_all().num_rows == len(rows)
-    table = kernels.to_arrow()
-    [(count, total)] = duckdb.sql("SELECT count(*), sum(sum_ns) FROM table").fetchall()
+    arrow = kernels.to_arrow()
+    [(count, total)] = duckdb.sql("SELECT count(*), sum(sum_ns) FROM arrow").fetchall()
+    assert arrow.num_rows == count
     assert (count, total) == (len(rows), sum(row["sum_ns"] for row in rows))
 
 

@@ -38,10 +38,24 @@ def test_errors_are_one_hierarchy_with_file_place_and_remedy(tmp_path: pathlib.P
         inferscope.open(empty).kernels()
     assert found.value.remedy
 
+    other = tmp_path / "other.json"
+    other.write_text('{"traceEvents": 7}')
+    with pytest.raises(inferscope.InputError) as found:
+        inferscope.open(other).kernels()
+    assert (found.value.file, found.value.place) == (str(other), "byte 16 (line 1, column 17)")
+
     trace = inferscope.open(RANK0)
     with pytest.raises(inferscope.UsageError) as usage:
         trace.kernels(by="nothing")
-    assert "possible values" in usage.value.message
+    assert "possible values" in usage.value.message and "--help" not in usage.value.message
+    with pytest.raises(inferscope.UsageError) as usage:
+        trace.kernels(window=(5, 1))
+    assert usage.value.remedy and usage.value.remedy.startswith("expected A..B")
+    with pytest.raises(inferscope.NoAnswerError):
+        trace.critical_path(step=900)
+    with pytest.raises(inferscope.UsageError, match="choose with"):
+        # Several windows match: nobody is asked.
+        trace.nccl_stacks(function_name="aten::%")
     with pytest.raises(inferscope.UsageError) as usage:
         trace.kernels(topp=3)
     assert usage.value.remedy and "--top" in usage.value.remedy

@@ -108,7 +108,9 @@ def test_other_recordings() -> None:
     [row] = rocpd.query("SELECT count(*) AS n FROM kernels")
     lines = command("rocpd", "query", DATA / "rocpd", "--query=SELECT count(*) AS n FROM kernels").stdout.decode()
     assert str(row["n"]) in lines and row["n"] > 0
-    assert len(rocpd.summary()) > 0
+    summary = rocpd.summary()
+    assert {"kernels_summary", "hip_summary"} <= set(summary.tables)
+    assert sum(kernel["Calls"] for kernel in summary) == row["n"]
 
 
 def test_classes_from_a_function_and_from_a_file(tmp_path: pathlib.Path) -> None:

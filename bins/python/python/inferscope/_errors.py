@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +72,12 @@ class InferscopeWarning(UserWarning):
 
 _CLASSES = {cls.exit_code: cls for cls in (UsageError, InputError, NoAnswerError, OutputError, DefectError)}
 
-_PLACE = re.compile(r"\b(?:byte|line|offset|row|record|event|page|chunk|member) (?:offset )?\d[\d,]*")
+_PLACE = (
+    r"\b(?:byte|line|offset|row|record|event|page|chunk|member) (?:offset )?\d[\d,]*(?: \(line \d+, column \d+\))?"
+)
+
+#: What the command line adds to the errors of its options, which says nothing to a caller from Python.
+_HELP = " For more information, try '--help'."
 
 
 def _again(
@@ -90,13 +93,17 @@ def _again(
 
 def error_of(code: int, message: str, words: Sequence[str], notes: Sequence[str]) -> InferscopeError:
     """Return the error of a call that ended with an exit code and a sentence `file: what is wrong: what to do`."""
+    # Imported where it is needed: most programs see no error, and it takes longer to import than the rest.
+    import re
+
+    message = message.removesuffix(_HELP)
     named = [word for word in words if len(word) > 1 and word in message]
     file = max(named, key=len, default=None)
     if file is None or f"{file}:" not in message:
         # A file below a folder that was given.
         begin = message.split(": ", 1)[0]
         file = begin if "/" in begin or any(begin.startswith(word) for word in named) else file
-    found = _PLACE.search(message)
+    found = re.search(_PLACE, message)
     remedy = None
     if " tip: " in message:
         remedy = message.split(" tip: ", 1)[1]

@@ -94,7 +94,7 @@ class Rocpd(_result.Frozen):
             tables = {}
             for name in sorted(os.listdir(folder)):
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    tables[os.path.splitext(name)[0]] = json.load(file)
+                    tables[os.path.splitext(name)[0].removeprefix("rows_")] = json.load(file)
         text = json.dumps(next(iter(tables.values())) if len(tables) == 1 else tables)
         return _result.RocpdTable(_native.parse(text.encode(), answer.notes), words)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 __version__: str
+__all__: list[str]
 
 @final
 class Answer:

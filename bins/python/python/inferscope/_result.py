@@ -192,7 +192,8 @@ class Result(_Rows):
 
     def __repr__(self) -> str:
         table = self._table()
-        text = f"<{type(self).__name__}: {len(table):,} rows of {table.name}, {len(table.columns)} columns"
+        rows = f"{len(table):,} row{'s' if len(table) != 1 else ''}"
+        text = f"<{type(self).__name__}: {rows} of {table.name}, {len(table.columns)} columns"
         sentences = self.sentences
         return f"{text}; {sentences[0]}>" if sentences else text + ">"
 
@@ -332,6 +333,7 @@ class RocpdTable(Result):
     """Rows from rocPD databases."""
 
     __slots__ = ()
+    _MAIN = ("kernels_summary",)
 
 
 class Why(Result):

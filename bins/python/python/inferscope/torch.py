@@ -59,6 +59,10 @@ def handler(
         profiler.export_chrome_trace(path)
         try:
             answer = why(path)
+            [recording] = answer.to_dict()["scope"]["files"]
+            if recording["problem"] is not None:
+                _log(f"{path} stays: {recording['problem']}")
+                return
             for finding in answer.findings:
                 if on_finding is not None:
                     on_finding({**finding, "recording": path})
