@@ -239,6 +239,44 @@ def test_an_interrupted_process_ends_although_a_thread_still_reads(large: pathli
     assert "KeyboardInterrupt" in err and "panicked" not in err
 
 
+def test_progress_is_shown_by_tqdm_where_it_is_installed(large: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import types
+
+    from inferscope import _call
+
+    shown: list[tuple[int, int]] = []
+
+    class Bar:
+        def __init__(self, total: int, **_: object) -> None:
+            self.total, self.n = total, 0
+
+        def update(self, more: int) -> None:
+            self.n += more
+            shown.append((self.n, self.total))
+
+        def close(self) -> None:
+            shown.append((-1, -1))
+
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Bar))
+    monkeypatch.setattr(_call, "_is_watched", lambda: True)
+    monkeypatch.setattr(_call, "_PATIENCE", 0.0)
+    inferscope.open([large] * 3).kernels(threads=1)
+    assert shown[-1] == (-1, -1) and len(shown) > 1
+    counts = [done for done, _ in shown[:-1]]
+    assert counts == sorted(counts) and shown[-2][1] == 3 * large.stat().st_size
+
+
+def test_a_progress_that_raises_ends_the_call(large: pathlib.Path) -> None:
+    from inferscope import _native
+
+    def refuse(done: int, total: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        _native.call(["inferscope", "trace-info", "kernels", str(large), str(large), "--json", "--threads=1"], refuse)
+
+
 def resident() -> int:
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -59,6 +59,10 @@ def words_of(options: Mapping[str, Option]) -> list[str]:
     return words
 
 
+#: Seconds after which a call shows its progress.
+_PATIENCE = 0.5
+
+
 class _Bar:
     """A progress bar of tqdm where that is installed and someone is looking, after half a second."""
 
@@ -68,7 +72,7 @@ class _Bar:
 
     def __call__(self, done: int, total: int) -> None:
         if self.bar is None:
-            if time.monotonic() - self.start < 0.5 or not total:
+            if time.monotonic() - self.start < _PATIENCE or not total:
                 return
             try:
                 from tqdm.auto import tqdm

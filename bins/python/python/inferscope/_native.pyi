@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 __version__: str
-__all__: list[str]
+__all__ = ["Answer", "Table", "__version__", "call", "expand", "main", "parse"]
 
 @final
 class Answer:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, Union
 
     from ._call import Option, Path, Paths
+    from ._events import Events
 
     #: Rows for the table of kernel classes: a file (docs/kernels.md), or a function from a kernel's name to its class or None.
     Classes = Union[Path, Callable[[str], Union[str, None]]]
@@ -289,6 +290,12 @@ class Trace(_Recorded):
         """
         words = ["trace-info", "tables", self._paths[0], f"--table={name}", "--json"]
         return _result.TraceTable(run(words), words)
+
+    def events(self) -> Events:
+        """Return the events by their ids: stacks, subtrees, what was launched by what."""
+        from ._events import Events
+
+        return Events(self.table)
 
     def to_perfetto(self, path: Path) -> None:
         """Write the trace for ui.perfetto.dev."""
