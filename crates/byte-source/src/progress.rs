@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn a_stop_ends_reading_by_position_and_in_sequence() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), vec![b'x'; 1 << 20]).unwrap();
+        // Larger than what readers hold in advance.
+        std::fs::write(file.path(), vec![b'x'; 16 << 20]).unwrap();
         let mut options = OpenOptions::default();
         let progress = Arc::new(Progress::default());
         options.progress = Some(Arc::clone(&progress));
@@ -90,7 +91,9 @@ mod tests {
         let mut start = [0; 16];
         reader.read_exact(&mut start).unwrap();
         progress.stop();
-        let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+        let mut rest = Vec::new();
+        let error = reader.read_to_end(&mut rest).unwrap_err();
+        assert!(rest.len() < 16 << 20);
         assert!(error.to_string().contains("read failed"), "{error}");
     }
 }
