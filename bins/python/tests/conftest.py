@@ -39,5 +39,5 @@ def published() -> list[pathlib.Path]:
     folder = pathlib.Path(given) if given else ROOT.parent / "shared" / "data"
     if not folder.is_dir():
         return []
-    found = [path for path in sorted(folder.glob("**/*.json.gz")) if 50_000 < path.stat().st_size < 4_000_000]
-    return found[:3]
+    found = [path for path in sorted(folder.glob("**/*.json.gz")) if 50_000 < path.stat().st_size < 1_500_000]
+    return found[:2]
