@@ -2,7 +2,7 @@
 //! `cargo xtask ci fmt tidy`.
 
 use crate::workspace::{cargo, root, run as run_command};
-use crate::{dataset, tidy};
+use crate::{dataset, tidy, wheel};
 use anyhow::{Result, bail};
 use std::time::Instant;
 
@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     ("doc", doc),
     ("otf2", otf2),
     ("browser", browser),
+    ("wheel", wheel::check),
     ("oracle", || {
         run_command(&mut cargo(&["test", "--package", "perfetto-oracle"]))
     }),

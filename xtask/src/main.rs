@@ -20,6 +20,7 @@ mod options;
 mod publish;
 mod tidy;
 mod trace_processor;
+mod wheel;
 mod workspace;
 
 use anyhow::{Result, bail};
@@ -32,7 +33,7 @@ const CHORES: &[Chore] = &[
     (
         "ci",
         ci::run,
-        "[fmt tidy dataset test clippy doc otf2 browser oracle]: what a change must pass; all steps, or those named",
+        "[fmt tidy dataset test clippy doc otf2 browser wheel oracle]: what a change must pass; all steps, or those named",
     ),
     (
         "tidy",
@@ -69,6 +70,11 @@ const CHORES: &[Chore] = &[
         "dist",
         dist::run,
         "[--profile NAME]: the archive that is shipped: executable, links, completions, manual pages, checksums",
+    ),
+    (
+        "wheel",
+        wheel::run,
+        "[--torch]: build the wheel for Python and test it in a clean virtual environment; with --torch also on a real profile of PyTorch",
     ),
     (
         "trace-processor",

@@ -73,6 +73,11 @@ pub(crate) static TOOLS: &[Tool] = &[
         run: |words| blkio::main_from(words),
         command: blkio::command,
     },
+    Tool {
+        name: "mcp",
+        run: |words| mcp::main_from(words, |words| crate::main_from(words)),
+        command: mcp::command,
+    },
 ];
 
 /// Questions of users, each with the commands that answer it and their output.
@@ -88,6 +93,7 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
                 "show ID PATH...",
                 "one finding with its evidence; extract: its window",
             ),
+            ("mcp FOLDER", "the same for agents (Model Context Protocol)"),
             (
                 "cycle-rca analyse FILE",
                 "what limits the steps of a serving engine",

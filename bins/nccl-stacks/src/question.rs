@@ -163,7 +163,9 @@ fn ask(
         return Ok(Pick::First);
     }
     let stdin = std::io::stdin();
-    if cli.compat || (stdin.is_terminal() && !several_traces) {
+    let may_ask = cli.compat || (stdin.is_terminal() && !several_traces);
+    // Another program's input is not for answers, nor are its signals for this tool.
+    if may_ask && !cli::in_process::is_active() {
         prompt::cancel_on_interrupt();
         return prompt::choose(&candidates, &mut stdin.lock() as &mut dyn BufRead);
     }

@@ -182,6 +182,10 @@ pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
             serde_json::to_writer(&mut out, &document)?;
             std::io::Write::write_all(&mut out, b"\n")?;
             out.finish()?;
+            if cli::in_process::is_active() {
+                let main = main_table(args, &analysis)?;
+                cli::in_process::give(tables::SCHEMA_VERSION, vec![main], sentences(&analysis));
+            }
         }
         (to, format) => {
             let mut document = Document::new(tables::SCHEMA_VERSION);

@@ -100,7 +100,7 @@ impl Document {
     }
 
     /// Writes the document in the format of the destination.
-    pub(crate) fn write(&self, to: Destination) -> anyhow::Result<()> {
+    pub(crate) fn write(self, to: Destination) -> anyhow::Result<()> {
         match to {
             Destination::Parquet(mut file) => {
                 if let Some(main) = self.tables.first() {
@@ -110,6 +110,9 @@ impl Document {
             }
             Destination::Stream(mut out, format) => {
                 match format {
+                    ReportFormat::Json if cli::in_process::is_active() && out.is_stdout() => {
+                        self.give()
+                    }
                     ReportFormat::Json => self.json(&mut out)?,
                     ReportFormat::Csv => self.csv(&mut out)?,
                     ReportFormat::Md => self.people(&mut out, true)?,
@@ -119,6 +122,15 @@ impl Document {
             }
         }
         Ok(())
+    }
+
+    /// Gives the tables of `--json`, and the answers in words, to the program that runs the tool.
+    fn give(self) {
+        let sentences = self.text.into_iter().filter_map(|block| match block {
+            Block::Sentence(text) => Some(text),
+            _ => None,
+        });
+        cli::in_process::give(self.version, self.tables, sentences.collect());
     }
 
     fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {

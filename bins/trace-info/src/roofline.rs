@@ -383,6 +383,11 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
             serde_json::to_writer(&mut out, &json)?;
             out.write_all(b"\n")?;
             out.finish()?;
+            if cli::in_process::is_active() {
+                let sentences = all.iter().map(|(_, analysis)| text::answer(analysis));
+                let main = main_table(args, &all, top)?;
+                cli::in_process::give(VERSION, vec![main], sentences.collect());
+            }
         }
         (to, format) => {
             let mut document = Document::new(VERSION);

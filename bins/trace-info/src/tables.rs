@@ -23,6 +23,15 @@ pub(crate) fn run(args: &TablesArgs) -> anyhow::Result<Outcome> {
         file.commit()?;
         return Ok(Outcome::Fine);
     }
+    let is_given = cli::in_process::is_active() && args.output.output.is_none();
+    if args.format() == TableFormat::Json && is_given {
+        let mut rows = cli::in_process::Collected::new("rows");
+        write(args, &mut rows)?;
+        if let Some(table) = rows.into_table() {
+            cli::in_process::give_rows(SCHEMA_VERSION, table);
+        }
+        return Ok(Outcome::Fine);
+    }
     let mut out = args.output.open()?;
     if args.format() == TableFormat::Json {
         let layout = JsonLayout::Document(SCHEMA_VERSION);

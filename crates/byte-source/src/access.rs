@@ -93,6 +93,10 @@ impl RandomAccess {
     /// [`Error::Shrunk`] when the file has become shorter than [`RandomAccess::len`],
     /// [`Error::Read`] when the system fails.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        if let Some(progress) = &self.progress {
+            let stopped = |error| Error::from_io(&self.store.name, self.start + offset, error);
+            progress.check().map_err(stopped)?;
+        }
         let left = self.len.saturating_sub(offset);
         let wanted = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let buffer = buffer.get_mut(..wanted).unwrap_or_default();

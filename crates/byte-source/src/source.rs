@@ -461,6 +461,9 @@ struct Counted {
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(progress) = &self.progress {
+            progress.check()?;
+        }
         let count = self.inner.read(buffer)?;
         if let Some(progress) = &self.progress {
             progress.add_done(u64::try_from(count).unwrap_or(0));

@@ -11,12 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Starts to listen for interrupts. Where signals are not available, the flag is never set.
+    /// Starts to listen for interrupts. Where signals are not available, or those of another program that runs the tool, the flag is
+    /// never set.
     #[must_use]
     pub fn listen() -> Self {
         let interrupt = Self::default();
         #[cfg(unix)]
-        interrupt.listen_on_a_thread();
+        if !crate::in_process::is_active() {
+            interrupt.listen_on_a_thread();
+        }
         interrupt
     }
 

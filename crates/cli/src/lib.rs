@@ -14,6 +14,7 @@
 //!   process is interrupted.
 //! * [`Interrupt`] lets a tool that watches or records end with its report.
 //! * [`ProgressLine`] displays a counter on the terminal, [`Stage`] times the steps for `-v`.
+//! * [`in_process`] runs a tool within another program and collects its answer.
 //! * [`terminal`] returns the width of the terminal and whether to use colours.
 //!
 //! The crate does not render tables, does not open traces, and starts no thread unless a job takes
@@ -50,6 +51,7 @@
 
 mod args;
 mod cleanup;
+pub mod in_process;
 mod interrupt;
 mod output;
 mod progress;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use byte_source::output::AtomicFile;
 
+use crate::in_process::{self, Call};
 use crate::run::{OrExit as _, Outcome, WriteFailed};
 
 /// Buffer size for standard output in bytes.
@@ -22,15 +23,19 @@ pub struct Output {
 #[derive(Debug)]
 enum Sink {
     Stdout(BufWriter<StdoutLock<'static>>),
+    /// The program that runs the tool.
+    Caller(Call),
     File(AtomicFile),
 }
 
 impl Output {
     /// Returns standard output, locked until this is dropped.
     pub fn stdout() -> Self {
-        Self {
-            sink: Sink::Stdout(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())),
-        }
+        let sink = match in_process::current() {
+            Some(call) => Sink::Caller(call),
+            None => Sink::Stdout(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())),
+        };
+        Self { sink }
     }
 
     /// Creates a temporary file that replaces `path` on [`Output::finish`].
@@ -50,7 +55,7 @@ impl Output {
     /// Returns `true` if the destination is standard output (a terminal or pipe) rather than a
     /// file.
     pub fn is_stdout(&self) -> bool {
-        matches!(self.sink, Sink::Stdout(_))
+        matches!(self.sink, Sink::Stdout(_) | Sink::Caller(_))
     }
 
     /// Flushes the buffer, and moves a file to its target.
@@ -61,6 +66,7 @@ impl Output {
     pub fn finish(self) -> anyhow::Result<()> {
         match self.sink {
             Sink::Stdout(mut stdout) => stdout.flush().or_exit(Outcome::OutputFailed),
+            Sink::Caller(_) => Ok(()),
             Sink::File(file) => file.commit().or_exit(Outcome::OutputFailed),
         }
     }
@@ -70,6 +76,10 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.write(bytes),
+            Sink::Caller(call) => {
+                call.collected().output.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
             Sink::File(file) => file.write(bytes),
         }
         .map_err(marked)
@@ -78,6 +88,7 @@ impl Write for Output {
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.flush(),
+            Sink::Caller(_) => Ok(()),
             Sink::File(file) => file.flush(),
         }
         .map_err(marked)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use byte_source::Progress;
 
 use crate::args::VerbosityArgs;
+use crate::in_process;
 use crate::size::ByteSize;
 use crate::terminal;
 
@@ -38,7 +39,11 @@ impl ProgressLine {
     /// Starts with a counter at zero.
     pub fn start(label: &'static str, verbosity: VerbosityArgs) -> Self {
         let counter = Arc::new(Progress::default());
-        let wanted = !verbosity.quiet && io::stderr().is_terminal();
+        let call = in_process::current();
+        if let Some(call) = &call {
+            call.watch(&counter);
+        }
+        let wanted = call.is_none() && !verbosity.quiet && io::stderr().is_terminal();
         let drawing = wanted.then(|| draw(label, Arc::clone(&counter))).flatten();
         Self { counter, drawing }
     }

@@ -9,7 +9,7 @@ use std::{fmt, thread};
 
 use clap::Parser;
 
-use crate::{cleanup, terminal};
+use crate::{cleanup, in_process, terminal};
 
 /// Exit code of a defect, the same as that of an uncaught panic.
 const DEFECT: u8 = 101;
@@ -145,7 +145,8 @@ fn failed_as(
 /// exit code.
 ///
 /// A name of two words, such as `inferscope trace-info`, is the name of a tool within another
-/// executable; help and errors use it. Installs the panic hook for the whole process.
+/// executable; help and errors use it. Installs the panic hook for the whole process, unless the tool runs within another program
+/// ([`in_process`]).
 ///
 /// | event | exit code | on stderr |
 /// |---|---|---|
@@ -165,17 +166,31 @@ pub fn main_from<A: Parser>(
         Some(name) if name.ends_with(&format!(" {}", command.get_name())) => name.to_owned(),
         _ => command.get_name().to_owned(),
     };
-    TOOL.get_or_init(|| tool.clone());
-    report_panics(&tool);
-    byte_source::unfinished::at_first(cleanup::install);
+    let call = in_process::current();
+    if call.is_none() {
+        TOOL.get_or_init(|| tool.clone());
+        report_panics(&tool);
+        byte_source::unfinished::at_first(cleanup::install);
+    }
+    let failed = |text: String| match &call {
+        Some(call) => call.collected().error = Some(text),
+        None => terminal::say(&format!("{tool}: error: {text}")),
+    };
     let parsed = command
         .try_get_matches_from_mut(words)
         .and_then(|matches| A::from_arg_matches(&matches).map_err(|e| e.format(&mut command)));
     let args = match parsed {
         Ok(args) => args,
         Err(answer) => {
-            // Help that is not read to its end is not a failure.
-            let _ = answer.print();
+            match &call {
+                Some(call) if answer.exit_code() == 0 => {
+                    let text = answer.render().to_string();
+                    call.collected().output.extend_from_slice(text.as_bytes());
+                }
+                Some(_) => failed(problem(&answer)),
+                // Help that is not read to its end is not a failure.
+                None => _ = answer.print(),
+            }
             return u8::try_from(answer.exit_code()).unwrap_or(Outcome::Usage.code());
         }
     };
@@ -185,14 +200,37 @@ pub fn main_from<A: Parser>(
         Ok(Err(error)) if is_broken_pipe(&error) => 0,
         Ok(Err(error)) => {
             let outcome = outcome_of(&error);
-            say_error(&tool, &error);
-            if outcome == Outcome::Usage {
+            failed(one_line(&error));
+            if outcome == Outcome::Usage && call.is_none() {
                 terminal::say(&format!("try '{tool} --help'"));
             }
             outcome.code()
         }
-        Err(_) => DEFECT,
+        Err(panic) => {
+            if call.is_some() {
+                failed(format!("internal defect: {}", message(&*panic)));
+            }
+            DEFECT
+        }
     }
+}
+
+/// Returns what is wrong with a command line, without the usage that follows it, on one line.
+fn problem(answer: &clap::Error) -> String {
+    let text = answer.render().to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the first line of a panic's message.
+fn message(payload: &(dyn std::any::Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .and_then(|text| text.lines().next())
+        .unwrap_or("no message")
 }
 
 /// Name of the tool, for errors that do not end it.
@@ -293,12 +331,7 @@ fn report_panics(tool: &str) {
     let previous = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let payload = info.payload();
-        let message = payload
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("no message");
-        let message = message.lines().next().unwrap_or_default();
+        let message = self::message(payload);
         let place = info
             .location()
             .map(|at| format!(" ({}:{})", at.file(), at.line()))

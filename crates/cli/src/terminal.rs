@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::in_process;
+
 /// Number of columns assumed without a terminal.
 pub const DEFAULT_WIDTH: usize = 80;
 
@@ -11,6 +13,9 @@ pub const DEFAULT_WIDTH: usize = 80;
 /// Output to a file or pipe is 80 wide unless `COLUMNS` is set, so that it does not depend on the
 /// current window.
 pub fn width() -> usize {
+    if in_process::is_active() {
+        return DEFAULT_WIDTH;
+    }
     let asked = io::stdout()
         .is_terminal()
         .then(terminal_size::terminal_size)
@@ -27,7 +32,8 @@ pub fn width() -> usize {
 /// output is a file or a pipe and `COLUMNS` is not set, so that nothing is shortened there.
 pub fn table_width() -> Option<usize> {
     let is_stated = std::env::var_os("COLUMNS").is_some();
-    (io::stdout().is_terminal() || is_stated).then(width)
+    let is_shown = io::stdout().is_terminal() || is_stated;
+    (is_shown && !in_process::is_active()).then(width)
 }
 
 /// Returns `true` if standard output should have colours.
@@ -37,7 +43,7 @@ pub fn table_width() -> Option<usize> {
 pub fn colour() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    !refused && !dumb && io::stdout().is_terminal()
+    !refused && !dumb && io::stdout().is_terminal() && !in_process::is_active()
 }
 
 /// `true` while a progress line is shown on the terminal.
@@ -50,6 +56,9 @@ const ERASE: &str = "\r\x1b[2K";
 ///
 /// A failure to write to standard error cannot be reported and is ignored.
 pub fn say(line: &str) {
+    if let Some(call) = in_process::current() {
+        return call.collected().notes.push(line.to_owned());
+    }
     let erase = if LINE_SHOWN.swap(false, Ordering::Relaxed) {
         ERASE
     } else {

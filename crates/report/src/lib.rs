@@ -37,6 +37,8 @@
 //! # Ok::<(), report::Error>(())
 //! ```
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod cell;
 mod column;
 mod csv;
@@ -51,6 +53,8 @@ mod sink;
 mod table;
 pub mod text;
 
+#[cfg(feature = "parquet")]
+pub use crate::arrow::{arrow_schema, record_batches};
 pub use crate::cell::Cell;
 pub use crate::column::{Align, Column, Kind, RealFormat, Unit};
 pub use crate::csv::{CsvOptions, CsvWriter};

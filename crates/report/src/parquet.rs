@@ -1,23 +1,18 @@
 //! Writes Parquet, streamed in row groups.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, StringDictionaryBuilder,
-    UInt64Builder,
-};
-use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
+use crate::arrow::{Builder, field};
 use crate::cell::Cell;
-use crate::column::{Column, Kind};
+use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::schema::SchemaVersion;
 use crate::sink::{Guard, RowSink};
@@ -47,16 +42,6 @@ struct Open<W: Write + Send> {
     names: Vec<Box<str>>,
     rows: usize,
     text: usize,
-}
-
-enum Builder {
-    Int(Int64Builder),
-    UInt(UInt64Builder),
-    Real(Float64Builder),
-    Text(StringBuilder),
-    /// A text column with repeated values; a batch has fewer rows than there are keys.
-    Repeating(StringDictionaryBuilder<Int32Type>),
-    Bool(BooleanBuilder),
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
@@ -179,64 +164,4 @@ impl<W: Write + Send> Open<W> {
         self.text = 0;
         Ok(())
     }
-}
-
-impl Builder {
-    fn new(column: &Column) -> Self {
-        match column.kind() {
-            Kind::Text if column.is_repeating() => Self::Repeating(StringDictionaryBuilder::new()),
-            Kind::Int => Self::Int(Int64Builder::new()),
-            Kind::UInt => Self::UInt(UInt64Builder::new()),
-            Kind::Real => Self::Real(Float64Builder::new()),
-            Kind::Text => Self::Text(StringBuilder::new()),
-            Kind::Bool => Self::Bool(BooleanBuilder::new()),
-        }
-    }
-
-    /// Appends a cell that the guard has checked: of this kind or null.
-    fn push(&mut self, cell: Cell<'_>) {
-        match (self, cell) {
-            (Self::Int(builder), Cell::Int(value)) => builder.append_value(value),
-            (Self::Int(builder), _) => builder.append_null(),
-            (Self::UInt(builder), Cell::UInt(value)) => builder.append_value(value),
-            (Self::UInt(builder), _) => builder.append_null(),
-            (Self::Real(builder), Cell::Real(value)) => builder.append_value(value),
-            (Self::Real(builder), _) => builder.append_null(),
-            (Self::Text(builder), Cell::Text(value)) => builder.append_value(value),
-            (Self::Text(builder), _) => builder.append_null(),
-            (Self::Repeating(builder), Cell::Text(value)) => builder.append_value(value),
-            (Self::Repeating(builder), _) => builder.append_null(),
-            (Self::Bool(builder), Cell::Bool(value)) => builder.append_value(value),
-            (Self::Bool(builder), _) => builder.append_null(),
-        }
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::Int(builder) => Arc::new(builder.finish()),
-            Self::UInt(builder) => Arc::new(builder.finish()),
-            Self::Real(builder) => Arc::new(builder.finish()),
-            Self::Text(builder) => Arc::new(builder.finish()),
-            Self::Repeating(builder) => Arc::new(builder.finish()),
-            Self::Bool(builder) => Arc::new(builder.finish()),
-        }
-    }
-}
-
-fn field(column: &Column) -> Field {
-    let data_type = match column.kind() {
-        Kind::Int => DataType::Int64,
-        Kind::UInt => DataType::UInt64,
-        Kind::Real => DataType::Float64,
-        Kind::Text if column.is_repeating() => {
-            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-        }
-        Kind::Text => DataType::Utf8,
-        Kind::Bool => DataType::Boolean,
-    };
-    let mut metadata = HashMap::new();
-    if !column.unit_of().symbol().is_empty() {
-        metadata.insert("unit".to_owned(), column.unit_of().symbol().to_owned());
-    }
-    Field::new(column.name(), data_type, true).with_metadata(metadata)
 }

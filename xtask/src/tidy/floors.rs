@@ -175,6 +175,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("sql", ANY),
     ("export", ANY),
     ("inferscope", ANY),
+    ("mcp", ANY),
+    ("python", ANY),
     // outside the layers
     (
         "perfetto-oracle",
@@ -204,6 +206,9 @@ const FLOORS: &[(&str, &[&str])] = &[
 /// The package with all tools.
 const ALL_TOOLS: &str = "inferscope";
 
+/// The package that has it as a module for Python.
+const PYTHON: &str = "python";
+
 /// Packages that only tools may use, and that no library may depend on, not even in tests.
 const TOOLS: &[&str] = &[
     "cli",
@@ -219,6 +224,8 @@ const TOOLS: &[&str] = &[
     "sql",
     "export",
     "inferscope",
+    "mcp",
+    PYTHON,
     "xtask",
 ];
 
@@ -243,6 +250,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "trace-tables",
             "trace-dataset",
             "trace-sql",
+            PYTHON,
         ],
     ),
     (
@@ -264,6 +272,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("liblzma", &["byte-source"]),
     ("tar", &["byte-source", "xtask"]),
     ("zip", &["byte-source", "rocpd"]),
+    ("pyo3", &[PYTHON]),
+    ("rmcp", &["mcp"]),
+    ("tokio", &["mcp", "trace-sql"]),
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
     ("ureq", &["serving-watch"]),
@@ -330,7 +341,10 @@ pub(super) fn check(tree: &mut Tree) {
 fn allowed(user: &str, may: &[&str], used: &str, test: bool) -> bool {
     if TOOLS.contains(&used) {
         if user == ALL_TOOLS {
-            return !["xtask", ALL_TOOLS].contains(&used);
+            return !["xtask", ALL_TOOLS, PYTHON].contains(&used);
+        }
+        if (user, used) == (PYTHON, ALL_TOOLS) {
+            return true;
         }
         return SHARED.contains(&used) && TOOLS.contains(&user) && user != "xtask";
     }
@@ -384,6 +398,9 @@ mod tests {
         assert!(!allowed("nccl-stacks", ANY, "trace-info", false));
         assert!(allowed("inferscope", ANY, "trace-info", false));
         assert!(!allowed("nccl-stacks", ANY, "inferscope", true));
+        assert!(allowed("python", ANY, "inferscope", false));
+        assert!(!allowed("python", ANY, "trace-info", false));
+        assert!(!allowed("inferscope", ANY, "python", false));
         assert!(!allowed("xtask", &[], "perfetto-reader", true));
     }
 }
