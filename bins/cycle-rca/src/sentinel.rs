@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use cli::{Format, InputArgs, Outcome, VerbosityArgs};
 use rca_cycles::Phase;
-use rca_cycles::sentinel::{LEAST_STEPS, Status, Step, Watch, fit_for, steps};
+use rca_cycles::sentinel::{GREATEST_ERROR, LEAST_STEPS, Status, Step, Watch, fit_for, steps};
 use rca_report::document;
 use rca_report::watch::{Watched, alarm, model, models, rows, said, told, unknown_load, watched};
 use report::{CsvOptions, CsvWriter, JsonDocument, TextOptions, TextWriter, human};
@@ -78,7 +78,14 @@ fn fit(args: &FitArgs) -> anyhow::Result<Outcome> {
     }
     for m in &models {
         let use_of = match m.is_usable() {
-            true => format!("; a false alarm in {:.1} h", m.false_alarm_hours),
+            true => {
+                let apart = match m.held_out_alarm_steps() {
+                    0 => String::new(),
+                    1 => "; 1 stands out and counts for little".to_owned(),
+                    n => format!("; {n} stand out and count for little"),
+                };
+                format!("{apart}; a false alarm in {:.1} h", m.false_alarm_hours)
+            }
             false => format!(
                 "; {} of them alarm: no usable model, so no alarms for this phase",
                 human::percent(m.held_out_alarms * 100.0)
@@ -92,6 +99,14 @@ fn fit(args: &FitArgs) -> anyhow::Result<Outcome> {
         ));
     }
     if models.iter().all(|m| !m.is_usable()) {
+        const ENOUGH: usize = 200;
+        if let Some(m) = (models.iter()).find(|m| m.error <= GREATEST_ERROR && m.steps < ENOUGH) {
+            bail!(
+                "too few steps to tell what is usual: {} of {} stand out; record at least {ENOUGH}",
+                m.held_out_alarm_steps(),
+                m.steps
+            );
+        }
         bail!(
             "no law of batch and lengths explains these steps, so no model is written: their durations follow something else, or the steps are not of one healthy system"
         );

@@ -172,10 +172,9 @@ fn quantiles(time: &CycleTime) -> Option<Table> {
 
 /// Returns the cycle times in order of time, and their distributions.
 fn cycles(time: &CycleTime) -> Section {
-    let kind = if time.cycle_type.is_empty() {
-        "cycles"
-    } else {
-        &time.cycle_type
+    let kind = match time.cycle_type.as_str() {
+        "" => "cycles".to_owned(),
+        _ => time.kind(),
     };
     let seconds = |us: f64| us / 1e6;
     let mut over_time = LinePlot::new(

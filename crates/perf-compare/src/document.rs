@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report_text::{label, time};
+use crate::report_text::{label, time, times};
 
 /// Version of the JSON document.
 pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 5);
@@ -164,6 +164,8 @@ pub struct Finding {
     /// Name of the finding that is the sum of this and others that changed alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
+    /// `true` if the change of the steps' work explains as much.
+    pub by_work: bool,
 }
 
 /// A counter of a device on which functions changed: the third level, tested because the second found something.
@@ -279,6 +281,8 @@ pub struct Pauses {
     pub of: [usize; 2],
     /// Median time of a pause beyond that of its cycles' median, by side.
     pub excess_us: [Option<f64>; 2],
+    /// Mean of all cycles on each side, in microseconds.
+    pub mean_us: [f64; 2],
     /// Probability that chance puts so many of them on the side that has more (Fisher's exact test).
     pub p: f64,
     /// `true` if one side is said to pause more often.
@@ -351,6 +355,17 @@ impl Pauses {
 }
 
 impl CycleTime {
+    /// What the cycles are called in a sentence: `cycle`, `decode`, `short cycle` of two modes.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        let (phase, mode) = match self.cycle_type.split_once('/') {
+            Some((phase, mode)) => (phase, mode),
+            None => (self.cycle_type.as_str(), ""),
+        };
+        let phase = if phase.is_empty() { "cycle" } else { phase };
+        format!("{mode} {phase}").trim_start().to_owned()
+    }
+
     /// Returns `true` unless the medians are told apart.
     pub(crate) fn typical_is_unchanged(&self) -> bool {
         let (change, [low, high]) = self.median_change_us;
@@ -392,12 +407,16 @@ impl Role {
     }
 }
 
-/// Shares of phases that changed: more or fewer steps of one phase, which comparisons phase by phase do not show.
+/// Shares of phases that changed: more or fewer steps of one phase, which comparisons phase by phase do not show. Cycles of two
+/// modes, short and long ones, have shares as well.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Mix {
-    /// The phase whose share changed most: `prefill`, `decode` or `mixed`.
+    /// The phase whose share changed most: `prefill`, `decode` or `mixed`; of modes `long`.
     pub phase: String,
+    /// The length that divides long cycles from short ones, in microseconds, where the shares are those of modes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_us: Option<f64>,
     /// Its steps on each side.
     pub steps: [usize; 2],
     /// All steps on each side.
@@ -417,15 +436,61 @@ impl Mix {
     /// In words: which phase, how many steps, and the mean step.
     pub(crate) fn said(&self) -> String {
         let share = |side: usize| format!("{} of {}", self.steps[side], self.of[side]);
+        let (what, unit) = match self.limit_us {
+            Some(limit) => (format!("cycles longer than {}", time(limit)), "cycle"),
+            None => (self.phase.clone(), "step"),
+        };
         format!(
-            "{} {} -> {} steps, mean step {} -> {} ({:+.1} %)",
-            self.phase,
+            "{what} {} -> {} {unit}s, mean {unit} {} -> {} ({:+.1} %)",
             share(0),
             share(1),
             time(self.mean_us[0]),
             time(self.mean_us[1]),
             (self.mean_us[1] / self.mean_us[0] - 1.0) * 100.0
         )
+    }
+}
+
+/// A quantity of the work of a step, as the names of steps state it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Quantity {
+    /// `requests`, `tokens`, `context tokens` and the like.
+    pub name: String,
+    /// Median of a step on each side.
+    pub values: [f64; 2],
+}
+
+/// Steps that did other work, and what it explains.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Workload {
+    /// What differs by at least 2 %.
+    pub quantities: Vec<Quantity>,
+    /// The most that the work can explain of what a cycle takes longer, on the busiest rank, in microseconds.
+    pub explained_us: f64,
+    /// The functions whose change lies between none and one in proportion to their work.
+    pub functions: Vec<String>,
+}
+
+impl Workload {
+    /// In words: `context tokens 30000 -> 45000 (+50 %)`, quantities but for `but`; `None` without any by a tenth at least.
+    pub(crate) fn said(&self, but: &str) -> Option<String> {
+        const LEAST: f64 = 0.1;
+        let shown = self.quantities.iter().filter(|q| q.name != but);
+        let said: Vec<String> = shown
+            .filter(|q| (q.values[1] / q.values[0] - 1.0).abs() >= LEAST)
+            .map(|q| {
+                let [a, b] = q.values;
+                let change = (b / a - 1.0) * 100.0;
+                let change = match change.is_finite() {
+                    true => format!(" ({change:+.0} %)"),
+                    false => String::new(),
+                };
+                format!("{} {} -> {}{change}", q.name, times(a), times(b))
+            })
+            .collect();
+        (!said.is_empty()).then(|| said.join(", "))
     }
 }
 
@@ -591,6 +656,8 @@ pub struct Report {
     pub counter_findings: Vec<CounterFinding>,
     /// Shares of phases, if they changed or one side lacks a phase.
     pub mix: Option<Mix>,
+    /// How the work of steps differs, where their names state it and it does, for the type of cycle that the cause is of.
+    pub workload: Option<Workload>,
     /// Processes compared with each other.
     pub roles: Vec<Role>,
     /// Counters and derived quantities with their change.

@@ -142,11 +142,8 @@ fn signed(us: f64) -> String {
     format!("{sign}{}", time(us.abs()))
 }
 
-fn kind(time: &CycleTime) -> &str {
-    match time.cycle_type.as_str() {
-        "" => "cycle",
-        other => other,
-    }
+fn kind(time: &CycleTime) -> String {
+    time.kind()
 }
 
 /// Returns `true` if the interval of the difference excludes zero: a small change is no unchanged time.
@@ -243,11 +240,14 @@ fn all_changed<'r>(
     } else {
         [Change::Slower, Change::New]
     };
+    // What the work explains is not what else changed.
+    let apart = report.verdict.cause != "workload_shift";
     report.findings.iter().filter(move |f| {
         f.verdict == Statement::Changed
             && wanted.contains(&f.change)
             && classes.contains(&f.class)
             && f.part_of.is_none()
+            && !(f.by_work && apart)
     })
 }
 
@@ -363,7 +363,15 @@ fn sentence(report: &Report) -> String {
                 .cycle_time
                 .iter()
                 .find_map(|time| time.pauses.as_ref().filter(|pauses| pauses.established));
-            paused.map_or_else(String::new, |pauses| pauses.said())
+            paused.map_or_else(String::new, |pauses| {
+                let [before, after] = pauses.mean_us;
+                format!(
+                    "{}; mean cycle {} ({})",
+                    pauses.said(),
+                    from_to(before, after),
+                    percent(after / before)
+                )
+            })
         }
         "host_code" => host(report, better, &tail()),
         "memory_pressure" if allocates(report).is_some() => {
@@ -380,11 +388,22 @@ fn sentence(report: &Report) -> String {
         {
             nothing(report)
         }
+        "unknown" if says_modes(report) => {
+            let mix = report.mix.as_ref();
+            mix.map_or_else(String::new, |mix| {
+                let more = mix.steps[1] * mix.of[0] >= mix.steps[0] * mix.of[1];
+                let how = if more { "More" } else { "Fewer" };
+                format!(
+                    "{how} cycles are long: {}; the cause was not recorded",
+                    mix.said()
+                )
+            })
+        }
         "unknown" => {
             let first = report
                 .findings
                 .iter()
-                .find(|f| f.verdict == Statement::Changed);
+                .find(|f| f.verdict == Statement::Changed && !f.by_work);
             let largest = first.map_or(String::new(), |f| {
                 format!(
                     "; largest change: {} {}",
@@ -479,6 +498,33 @@ fn by_request(report: &Report) -> Option<String> {
     ))
 }
 
+/// Returns `true` if shares of short and long cycles are all that changed.
+fn says_modes(report: &Report) -> bool {
+    let of_modes = |mix: &crate::document::Mix| mix.established && mix.limit_us.is_some();
+    report.verdict.cause == "unknown"
+        && report.mix.as_ref().is_some_and(of_modes)
+        && (report.cycle_time.iter()).all(|time| time.verdict != Statement::Changed)
+}
+
+/// Other work of the steps beside another cause, and the most that it explains.
+fn beside(report: &Report, served: bool) -> Option<String> {
+    const NOTHING_US: f64 = 1.0;
+    let causes = ["workload_shift", "none", "unknown"];
+    if causes.contains(&report.verdict.cause.as_str()) || report.not_comparable().is_some() {
+        return None;
+    }
+    let work = report.workload.as_ref()?;
+    // How many requests steps serve was said first.
+    let said = work.said(if served { "requests" } else { "" })?;
+    Some(match work.explained_us.abs() >= NOTHING_US {
+        true => format!(
+            "; the work of a step changed too: {said}, which explains at most {} of it",
+            signed(work.explained_us)
+        ),
+        false => format!("; the work of a step changed too: {said}, which explains none of it"),
+    })
+}
+
 /// Returns the sentence of a report, with a capital and without a full stop.
 pub(crate) fn of_report(report: &Report) -> String {
     let mut text = String::new();
@@ -493,6 +539,7 @@ pub(crate) fn of_report(report: &Report) -> String {
     }
     let by_request = by_request(report).filter(|_| !stopped && !report.identical);
     let is_work = report.verdict.cause == "workload_shift";
+    let served = by_request.is_some();
     if let Some(served) = by_request.as_ref().filter(|_| !is_work) {
         // Kernels of other batches are not alike, so this comes before what is said of them.
         text += served;
@@ -504,10 +551,11 @@ pub(crate) fn of_report(report: &Report) -> String {
         text += &served;
     }
     text += &also(report).unwrap_or_default();
+    text += &beside(report, served).unwrap_or_default();
     if let Some(mix) = report
         .mix
         .as_ref()
-        .filter(|_| of(report, "phase_share_pct").is_none())
+        .filter(|_| of(report, "phase_share_pct").is_none() && !says_modes(report))
     {
         let how = match (mix.established, mix.steps.contains(&0)) {
             (true, _) => "changed too".to_owned(),

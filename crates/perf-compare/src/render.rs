@@ -236,10 +236,9 @@ impl Report {
         if !self.cycle_time.is_empty() {
             out.push_str("\n| cycle | verdict | baseline µs | candidate µs | difference (95 %) | cycles for 2 % |\n|---|---|---:|---:|---:|---:|\n");
             for time in &self.cycle_time {
-                let kind = if time.cycle_type.is_empty() {
-                    "all"
-                } else {
-                    &time.cycle_type
+                let kind = match time.cycle_type.as_str() {
+                    "" => "all".to_owned(),
+                    _ => time.kind(),
                 };
                 let needed = time
                     .cycles_needed_for_2pct
@@ -365,7 +364,10 @@ impl Report {
         };
         for time in &self.cycle_time {
             cases.push(Case {
-                name: format!("cycle {}", time.cycle_type).trim().to_owned(),
+                name: match time.cycle_type.contains('/') {
+                    true => time.kind(),
+                    false => format!("cycle {}", time.cycle_type).trim().to_owned(),
+                },
                 change: time.change,
                 declared: time.verdict == Statement::Changed,
                 decisive: true,
@@ -398,7 +400,7 @@ impl Report {
                 continue;
             };
             let more = usize::from(pauses.more_in_candidate);
-            let part = pauses.cycles[more] as f64 / pauses.of[more].max(1) as f64;
+            let part = pauses.pauses[more] as f64 / pauses.of[more].max(1) as f64;
             let cost = part * pauses.excess_us[more].unwrap_or(0.0);
             cases.push(Case {
                 name: format!("pauses {}", time.cycle_type).trim().to_owned(),

@@ -229,11 +229,7 @@ fn evidence(row: &Evidence, lines: &mut Lines) {
 }
 
 fn cycle(time: &CycleTime, lines: &mut Lines) {
-    let kind = if time.cycle_type.is_empty() {
-        "cycle"
-    } else {
-        &time.cycle_type
-    };
+    let kind = time.kind();
     let mean = &time.effect;
     wrap(
         &format!(
@@ -312,10 +308,10 @@ fn line(finding: &Finding, names: &BTreeMap<&str, String>, lines: &mut Lines) {
             percent(&finding.effect),
             interval(&finding.effect),
             finding.unit,
-            if finding.no_effect_on_cycle {
-                ", no effect on cycle time"
-            } else {
-                ""
+            match finding.verdict == Statement::Changed {
+                true if finding.by_work => ", no more than the work of a step explains",
+                true if finding.no_effect_on_cycle => ", no effect on cycle time",
+                _ => "",
             }
         ),
         "    ",

@@ -124,7 +124,7 @@ pub struct PhaseModel {
 /// With a larger held-out error a model says nothing of a step.
 pub const GREATEST_ERROR: f64 = 0.25;
 
-/// A model of which a larger part of its own healthy steps alarms is refused.
+/// A model of which a larger part of its own healthy steps alarms is refused, beyond what chance makes of few steps.
 pub const MOST_ALARMS: f64 = 0.01;
 
 /// Hours between two false alarms unless others are asked for.
@@ -136,7 +136,37 @@ pub const WINDOW: usize = 20;
 impl PhaseModel {
     /// Returns `true` if held-out steps are predicted well enough for alarms.
     pub fn is_usable(&self) -> bool {
-        self.error <= GREATEST_ERROR && self.held_out_alarms <= MOST_ALARMS
+        self.error <= GREATEST_ERROR && !self.alarms_too_often()
+    }
+
+    /// Returns `true` if so many held-out steps alarm that a model of which [`MOST_ALARMS`] do would show as many in fewer than one
+    /// case of twenty. One step of forty that stands out, such as the first one, says nothing of the others.
+    pub fn alarms_too_often(&self) -> bool {
+        const CHANCE: f64 = 0.05;
+        let alarms = self.held_out_alarm_steps();
+        // At least so many of a binomial distribution: 1 less the sum of those below.
+        let n = share_of(self.steps);
+        let (mut term, mut below) = ((1.0 - MOST_ALARMS).powf(n), 0.0);
+        for k in 0..alarms {
+            below += term;
+            let k = share_of(k);
+            term *= (n - k) / (k + 1.0) * MOST_ALARMS / (1.0 - MOST_ALARMS);
+        }
+        // Of very many steps the first term is zero; their share is known well enough.
+        match below > 0.0 || alarms == 0 {
+            true => 1.0 - below < CHANCE,
+            false => self.held_out_alarms > MOST_ALARMS,
+        }
+    }
+
+    /// Held-out steps that alarm: they stand out, and the fit does not follow them.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of steps again"
+    )]
+    pub fn held_out_alarm_steps(&self) -> usize {
+        (self.held_out_alarms * share_of(self.steps)).round() as usize
     }
 
     /// What a step should take, ns.
@@ -236,6 +266,11 @@ fn fit_phase(phase: Phase, list: &[Step], hours: f64) -> PhaseModel {
         step_limit,
         steps: list.len(),
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of steps")]
+fn share_of(steps: usize) -> f64 {
+    steps as f64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of steps")]
@@ -630,6 +665,30 @@ mod tests {
         let models = fit(&steps);
         assert!(!models[0].is_usable(), "{models:?}");
         assert!(Watch::new(models).see(&steps[0]).is_none());
+    }
+
+    #[test]
+    fn one_warm_up_step_of_a_short_capture_is_no_reason_to_refuse_it() {
+        for count in [39, 99, 400] {
+            let mut steps = planted(count, i64::MAX, 1.0);
+            steps[0].duration_ns *= 2.0;
+            let models = fit(&steps);
+            assert!(models[0].is_usable(), "{models:?}");
+            let shifted = planted(400, 0, 1.3);
+            let mut watch = Watch::new(models);
+            let seen = shifted.iter().filter_map(|s| watch.see(s));
+            assert!(seen.filter(|seen| seen.alarm).count() > 200);
+        }
+        // By the binomial distribution: 3 of 39 at 1 % have a chance of 0.7 %, 1 of 39 one of 32 %.
+        let model = |alarms: usize, steps: usize| PhaseModel {
+            held_out_alarms: share(alarms, steps),
+            steps,
+            ..fit(&planted(40, i64::MAX, 1.0))[0]
+        };
+        assert!(!model(1, 39).alarms_too_often() && model(3, 39).alarms_too_often());
+        assert!(!model(0, 39).alarms_too_often());
+        assert!(!model(20, 2000).alarms_too_often() && model(40, 2000).alarms_too_often());
+        assert!(!model(900, 100_000).alarms_too_often() && model(1500, 100_000).alarms_too_often());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use perf_compare::document::{CycleTime, Statement};
 use rca_cycles::Analysis;
-use rca_cycles::compare::{Comparison, Culprit};
+use rca_cycles::compare::{Comparison, Culprit, CulpritKind, Normalisation};
 use serde_json::{Value, json};
 use trace_model::Waiting;
 
@@ -28,6 +28,17 @@ pub fn culprits(
         .iter()
         .map(|c| culprit(abnormal, c, cause))
         .collect::<Vec<_>>();
+    if cause != "workload_shift" {
+        // What the work of a step explains is to blame for nothing.
+        let is_explained = |culprit: &Value| {
+            let mut findings = report.findings.iter();
+            findings.any(|f| f.by_work && culprit["name"] == f.name.as_str())
+        };
+        culprits.retain(|culprit| !is_explained(culprit));
+        if culprits.is_empty() && comparison.normalisation == Normalisation::Outside {
+            culprits = beyond_work(report);
+        }
+    }
     let mut times = report.cycle_time.iter();
     if times.all(|time| time.verdict == Statement::Insufficient) {
         culprits.retain(|culprit| culprit["kind"] == "counter");
@@ -191,6 +202,38 @@ fn layers(report: &perf_compare::Report) -> Vec<Value> {
             Some(culprit)
         })
         .collect()
+}
+
+/// Returns the functions that changed by more than the work of a step explains, where cycles of the sides did other work and so
+/// cannot be compared one with another.
+fn beyond_work(report: &perf_compare::Report) -> Vec<Value> {
+    const SHOWN: usize = 10;
+    let kind = |class: &str| match class {
+        "kernel" | "collective" => Some(CulpritKind::Kernel),
+        "host" => Some(CulpritKind::Function),
+        _ => None,
+    };
+    let better = report.verdict.direction == "better";
+    let own = report.findings.iter().filter(|f| {
+        f.verdict == Statement::Changed
+            && !f.by_work
+            && f.part_of.is_none()
+            && f.members.is_none()
+            && f.kind == "function"
+            && (f.effect.delta < 0.0) == better
+    });
+    let culprits = own.filter_map(|f| {
+        let kind = kind(f.class)?;
+        let mut times = report.cycle_time.iter();
+        let time = times.find(|time| time.cycle_type == f.cycle_type);
+        let of = (Some(f.effect.delta), f.effect.interval);
+        let mut culprit = named_by_tables((kind.name(), &f.name), time, of, f.q, Vec::new());
+        culprit["device"] = json!(f.device);
+        culprit["rank"] = json!(f.rank);
+        culprit["explained_by_verdict"] = json!(explained(kind, &f.name, &report.verdict.cause));
+        Some(culprit)
+    });
+    culprits.take(SHOWN).collect()
 }
 
 /// Returns the functions with the pauses of the candidate, with their cost per cycle.

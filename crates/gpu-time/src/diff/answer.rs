@@ -61,11 +61,19 @@ const MOST_SENTENCES: usize = 4;
 
 /// Returns how long both take, and what of the time differs most.
 fn answer(found: &Comparison, kind: &StepKind, unlike: bool) -> String {
-    let median = |metric: Metric| kind.metric(metric).map(|spread| spread.median_ns);
-    let [a, b] = median(Metric::Wall);
+    let by_step = matches!(found.basis, Basis::Steps | Basis::StepsByTime);
+    let by_mean = by_step && follows_mean(kind);
+    let typical = |metric: Metric| {
+        kind.metric(metric).map(|spread| match by_mean {
+            true => spread.mean_ns,
+            false => spread.median_ns,
+        })
+    };
+    let [a, b] = typical(Metric::Wall);
     let what = match found.basis {
         Basis::Steps | Basis::StepsByTime => {
-            let (median, of) = ("median of", steps_of(kind));
+            let average = if by_mean { "mean of" } else { "median of" };
+            let (median, of) = (average, steps_of(kind));
             match phase_of_word(&kind.name) {
                 Some(phase) => format!("per {} step ({median} {of})", phase.name()),
                 None => format!("per step ({median} {of}, {})", kind.name),
@@ -83,7 +91,7 @@ fn answer(found: &Comparison, kind: &StepKind, unlike: bool) -> String {
     let mut changes: Vec<(f64, &str)> = parts
         .iter()
         .map(|(metric, name)| {
-            let [a, b] = median(*metric);
+            let [a, b] = typical(*metric);
             (b - a, *name)
         })
         .filter(|(change, _)| change.abs() >= 1.0)
@@ -107,11 +115,10 @@ fn answer(found: &Comparison, kind: &StepKind, unlike: bool) -> String {
         false => String::new(),
     };
     let word = match b - a {
-        _ if kind.is_alike() => "about as fast as",
+        _ if kind.is_alike() && !by_mean => "about as fast as",
         change if change > 0.0 => "slower than",
         _ => "faster than",
     };
-    let by_step = matches!(found.basis, Basis::Steps | Basis::StepsByTime);
     let few = timed(kind).iter().any(|n| *n < ENOUGH_STEPS);
     let chance = match kind.wall_p {
         _ if !by_step => String::new(),
@@ -267,11 +274,31 @@ fn tail(kind: &StepKind) -> String {
         let [a, b] = ns.map(human::duration);
         format!("{b} against {a}")
     };
+    if follows_mean(kind) {
+        return format!(
+            " Most steps are alike: the median is {}, the 90th percentile {}.",
+            of([a.median_ns, b.median_ns]),
+            of([a.p90_ns, b.p90_ns])
+        );
+    }
     format!(
         " Only the medians are alike: the mean is {}, the 90th percentile {}.",
         of([a.mean_ns, b.mean_ns]),
         of([a.p90_ns, b.p90_ns])
     )
+}
+
+/// Returns `true` if the medians hide how long steps take: they are alike, while means and 90th percentiles both differ by more
+/// than half. A step that is found at every other place, or every other one that stalls, looks like that.
+fn follows_mean(kind: &StepKind) -> bool {
+    const APART: f64 = 1.5;
+    let [a, b] = kind.metric(Metric::Wall);
+    let apart = |a: f64, b: f64| a > 0.0 && b > 0.0 && (b / a).ln().abs() >= APART.ln();
+    kind.is_alike()
+        && timed(kind).iter().all(|n| *n >= ENOUGH_STEPS)
+        && apart(a.mean_ns, b.mean_ns)
+        && apart(a.p90_ns, b.p90_ns)
+        && (b.mean_ns > a.mean_ns) == (b.p90_ns > a.p90_ns)
 }
 
 /// Minimum difference of means, as a part of the first, that medians which are alike do not hide.

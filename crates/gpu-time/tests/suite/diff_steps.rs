@@ -449,6 +449,21 @@ fn a_longer_tail_is_not_hidden_by_the_median() {
             ..HOST
         },
     );
+    // One step of five takes many times as long: 600 us more in the mean, and at the 90th percentile.
+    assert!(text.starts_with("B is slower than A per"), "{text}");
+    assert!(text.contains("(mean of "), "{text}");
+    assert!(
+        text.contains("Most steps are alike: the median is "),
+        "{text}"
+    );
+    // Half as long again as a step, in one of five: the medians say more of most steps.
+    let (text, _) = said(
+        HOST,
+        Host {
+            tail: 30_000,
+            ..HOST
+        },
+    );
     assert!(text.contains("about as fast as"), "{text}");
     assert!(
         text.contains("Only the medians are alike: the mean is "),

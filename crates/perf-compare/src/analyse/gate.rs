@@ -344,6 +344,15 @@ fn other_depth(pairing: &Pairing<'_>) -> Option<(f64, f64)> {
         .then_some((ratio, requests))
 }
 
+/// A part in percent. The sum of no kernels is a zero with a minus sign, which no reader expects.
+fn share(part: f64) -> String {
+    match part {
+        none if none <= 0.0 => "nothing".to_owned(),
+        little if little < 0.01 => "less than 1 %".to_owned(),
+        _ => format!("{:.0} %", part * 100.0),
+    }
+}
+
 fn counted(gpus: usize) -> String {
     match gpus {
         1 => "1 GPU".to_owned(),
@@ -516,15 +525,15 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
             "functions",
             true,
             format!(
-                "{kind}: {:.0} % of the baseline's kernel time is in kernels that the candidate has too: another model, engine or GPU",
-                common / all * 100.0
+                "{kind}: {} of the baseline's kernel time is in kernels that the candidate has too: another model, engine or GPU",
+                share(common / all)
             ),
         ));
     } else if all > 0.0 && !kernels[1].is_empty() && common < 0.2 * all {
         reasons.push(reason(
             "functions",
             false,
-            format!("{kind}: only {:.0} % of the baseline's kernel time is in kernels that the candidate has too", common / all * 100.0),
+            format!("{kind}: only {} of the baseline's kernel time is in kernels that the candidate has too", share(common / all)),
         ));
     }
     if let Some((ratio, requests)) = other_depth(pairing) {

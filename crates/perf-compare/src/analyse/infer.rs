@@ -4,14 +4,14 @@ use super::Options;
 use super::gate::FEWEST;
 use super::layers;
 use super::panel::{Panel, RUNS};
+use super::tails;
 use super::workload::{self, Adjusted};
-use super::{pauses, tails};
 use crate::document::{Change, CycleTime, Effect, Finding, Statement};
 use crate::report_text::short;
 use crate::side::{Side, is_wait, unit_to_us};
 use crate::stats::{
-    Compared, adjust, attainable, compare_columns, continued, drift, mean, median, normal_quantile,
-    quantile, quantile_change, sorted,
+    Compared, adjust, attainable, compare_columns, continued, drift, is_within_wandering, mean,
+    median, normal_quantile, quantile, quantile_change, sorted,
 };
 
 /// Runs below which nothing can be declared.
@@ -179,7 +179,10 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             options.equivalence_pct / 100.0 * (found.location[0] + found.location[1]) / 2.0;
         let declared = q.is_some_and(|q| q <= options.level);
         let [one, two] = &column.values;
-        let drifts = declared && !panel.by_run && continued(one, two).is_some();
+        let drifts = declared
+            && !panel.by_run
+            && (continued(one, two).is_some()
+                || is_within_wandering([one, two], found.dependence, found.delta));
         let verdict = state(found, declared && !drifts, limit, margin, panel.by_run);
         let mut change = direction(verdict, found.delta);
         match column.present {
@@ -213,6 +216,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             no_effect_on_cycle: verdict == Statement::Changed && total_changed.is_none(),
             members: None,
             part_of: None,
+            by_work: false,
         });
         if verdict == Statement::Changed
             && let Some((_, [low, high])) = found.trimmed
@@ -295,12 +299,14 @@ fn cycle_time(
         .cycles
         .each_ref()
         .map(|side| side.iter().map(|c| c.1).collect::<Vec<f64>>());
+    let [one, two] = &panel.totals;
+    let wanders = !panel.by_run && is_within_wandering([one, two], total.dependence, total.delta);
     let drifting = continued(&lengths[0], &lengths[1]).filter(|_| !panel.by_run);
     // Drift makes neighbours alike, so that its difference need not be significant.
     let continues_drift = drifting.is_some() && total.delta.abs() > limit;
     let mut verdict = state(
         total,
-        significant && !continues_drift,
+        significant && !continues_drift && !wanders,
         limit,
         margin,
         panel.by_run,
@@ -313,6 +319,9 @@ fn cycle_time(
             "cycle time drifts by {:+.1} % per 100 cycles within both captures, and their difference is no more than this drift continued: warm up longer, or record the two alternately",
             slope * 1e4 / cycle
         ));
+    }
+    if significant && wanders && !continues_drift {
+        notes.push("cycle time wanders within a capture by as much as the captures differ: no change can be told from that; record several runs of each side, alternately".to_owned());
     }
     let effort = options.effort(true, 1);
     let dependence = total.dependence.for_intervals(total.n[0], total.n[1]);
@@ -358,8 +367,12 @@ fn cycle_time(
         p99_us,
         p99_change_us,
         mean_us: total.mean,
-        tail: tails.into_iter().filter(|_| !panel.by_run).flatten().next(),
-        pauses: pauses::compare(panel),
+        tail: tails
+            .into_iter()
+            .filter(|_| !panel.by_run && !wanders)
+            .flatten()
+            .next(),
+        pauses: panel.pauses.clone(),
         detectable_pct,
         cycles_needed_for_2pct,
         drift_pct: drifts,
@@ -549,6 +562,7 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
             no_effect_on_cycle: false,
             members: None,
             part_of: None,
+            by_work: false,
         });
     }
     // Units differ from metric to metric: relative size ranks them.

@@ -65,6 +65,26 @@ pub(super) fn compare(baseline: &Side, candidate: &Side) -> Option<Mix> {
         ""
     };
     let sides = [steps(baseline, untyped), steps(candidate, untyped)];
+    shares(&sides)
+}
+
+/// The same of short and long cycles, given all cycles in the order of time and the length between them: each mode is compared
+/// with itself elsewhere, which does not show that there are more of one.
+pub(super) fn modes(cycles: &[Vec<(i64, f64)>; 2], limit_us: f64) -> Option<Mix> {
+    let sides = cycles.each_ref().map(|side| {
+        let mode = |us: f64| if us > limit_us { "long" } else { "decode" };
+        let steps = side.iter().map(|cycle| (mode(cycle.1), cycle.1));
+        steps.collect::<Vec<_>>()
+    });
+    let mix = shares(&sides)?;
+    Some(Mix {
+        limit_us: Some(limit_us),
+        ..mix
+    })
+}
+
+/// Shares of the phases of all steps.
+fn shares(sides: &[Vec<(&str, f64)>; 2]) -> Option<Mix> {
     let phases: BTreeSet<&str> = sides.iter().flatten().map(|step| step.0).collect();
     if phases.len() < 2 || phases.contains("layer") || sides.iter().any(|side| side.len() < 10) {
         return None;
@@ -108,6 +128,7 @@ pub(super) fn compare(baseline: &Side, candidate: &Side) -> Option<Mix> {
     let is_most = mean_pct.abs() > MEAN_PCT && effect_pct / mean_pct >= MOST;
     ((established || is_of_one || is_most) && effect_pct.abs() >= LEAST_PCT).then(|| Mix {
         phase: (*phase).to_owned(),
+        limit_us: None,
         steps: [count(0, phase), count(1, phase)],
         of,
         mean_us,

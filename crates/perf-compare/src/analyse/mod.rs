@@ -1,5 +1,6 @@
 //! From two sides to a report.
 
+mod apart;
 mod gate;
 mod infer;
 mod inside;
@@ -14,11 +15,13 @@ mod workload;
 
 use std::collections::BTreeSet;
 
+use self::apart::Apart;
 pub(crate) use self::infer::more_is_better;
 use self::panel::{Pairing, Panel};
 pub use self::times::{Times, compare_times, slow_steps_by_chance};
 use crate::document::{
-    Comparability, Evidence, Mix, Report, Role, SCHEMA_VERSION, SideInfo, Status, Verdict,
+    Comparability, Evidence, Finding, Mix, Report, Role, SCHEMA_VERSION, SideInfo, Status, Verdict,
+    Workload,
 };
 use crate::headline;
 use crate::side::{Capture, Side};
@@ -198,26 +201,40 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         Vec::new()
     };
     let mix = if go && !samples {
-        mix::compare(baseline, candidate)
+        let of_modes = || panels.iter().find_map(|panel| panel.modes.clone());
+        mix::compare(baseline, candidate).or_else(of_modes)
     } else {
         None
     };
-    let (verdict, counters) = if samples || pairings.is_empty() {
+    let aparts: Vec<Option<Apart>> = pairings
+        .iter()
+        .map(|pairing| Apart::of(pairing, &roles).filter(|_| go))
+        .collect();
+    for finding in &mut inferred.findings {
+        finding.by_work = aparts.iter().flatten().any(|apart| apart.explains(finding));
+    }
+    let Concluded {
+        verdict,
+        counters,
+        workload,
+    } = if samples || pairings.is_empty() {
         let facts = Facts {
             cycle_time: &inferred.cycle_time,
             findings: &inferred.findings,
             comparable: go && !comparability.forced,
             swaps: Vec::new(),
             mix: None,
+            modes: false,
         };
         let there = verdict::observe_samples(baseline_table, candidate_table);
         let back = verdict::observe_samples(candidate_table, baseline_table);
-        verdict::conclude(&there, &back, &facts, &options.signatures)
+        verdict::conclude(&there, &back, &facts, &options.signatures).into()
     } else {
         let comparable = go && !comparability.forced;
         let swaps = panels.iter().flat_map(|p| p.swaps.clone()).collect();
         of_pairings(
             &pairings,
+            &aparts,
             &roles,
             &inferred,
             comparable,
@@ -248,6 +265,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         findings: inferred.findings,
         counter_findings,
         mix,
+        workload,
         roles,
         counters,
         claim: if by_run {
@@ -275,36 +293,115 @@ fn other_work(comparability: &Comparability) -> bool {
     reasons.any(|reason| reason.stops && OTHER.contains(&reason.code))
 }
 
+/// A cause, what was measured, and the work of steps where it differs.
+struct Concluded {
+    verdict: Verdict,
+    counters: Vec<Evidence>,
+    workload: Option<Workload>,
+}
+
+impl From<(Verdict, Vec<Evidence>)> for Concluded {
+    fn from((verdict, counters): (Verdict, Vec<Evidence>)) -> Self {
+        Self {
+            verdict,
+            counters,
+            workload: None,
+        }
+    }
+}
+
 /// The cause by type of cycle: that of the type with most cycles that has one. Steps of one phase are compared with steps of
 /// that phase only.
+#[expect(clippy::too_many_arguments, reason = "all that is known of the sides")]
 fn of_pairings(
     pairings: &[Pairing<'_>],
+    aparts: &[Option<Apart>],
     roles: &[Role],
     inferred: &infer::Inferred,
     comparable: bool,
     swaps: Vec<String>,
     mix: Option<&Mix>,
     options: &Options,
-) -> (Verdict, Vec<Evidence>) {
-    let mut order: Vec<&Pairing<'_>> = pairings.iter().collect();
+) -> Concluded {
+    let mut order: Vec<(&Pairing<'_>, Option<&Apart>)> = pairings
+        .iter()
+        .zip(aparts.iter().map(Option::as_ref))
+        .collect();
     let cycles = |pairing: &Pairing<'_>| {
         let sides = pairing.sides.iter();
         let sum = |side: &Vec<&Capture>| side.iter().map(|c| c.cycles.len()).sum::<usize>();
         sides.map(sum).min().unwrap_or(0)
     };
-    order.sort_by_key(|pairing| std::cmp::Reverse(cycles(pairing)));
+    order.sort_by_key(|(pairing, _)| std::cmp::Reverse(cycles(pairing)));
     let mirrored: Vec<Role> = roles.iter().map(mirror).collect();
-    let conclude = |pairing: &Pairing<'_>, facts: &Facts<'_>| {
+    let judge = |sides: [&[&Capture]; 2], facts: &Facts<'_>| {
+        let enough = sides.iter().all(|side| side.len() >= panel::RUNS);
         let of = |one: usize, two: usize, roles: &[Role]| {
-            let enough = pairing.sides.iter().all(|side| side.len() >= panel::RUNS);
-            let sides = [&pairing.sides[one][..], &pairing.sides[two][..]];
-            verdict::observe(sides, roles, comparable, enough)
+            verdict::observe([sides[one], sides[two]], roles, comparable, enough)
         };
         let (there, back) = (of(0, 1, roles), of(1, 0, &mirrored));
         verdict::conclude(&there, &back, facts, &options.signatures)
     };
+    let conclude = |pairing: &Pairing<'_>, apart: Option<&Apart>, facts: &Facts<'_>| {
+        let whole = pairing.sides.each_ref().map(|side| &side[..]);
+        let (mut verdict, table) = judge(whole, facts);
+        let Some(apart) = apart else {
+            return Concluded::from((verdict, table));
+        };
+        let workload = Some(apart.told());
+        // What the work does not explain comes first: of two captures of one server it differs nearly always.
+        let findings: Vec<Finding> = (facts.findings.iter())
+            .filter(|f| !f.by_work)
+            .cloned()
+            .collect();
+        let of_rest = Facts {
+            cycle_time: facts.cycle_time,
+            findings: &findings,
+            comparable,
+            swaps: facts.swaps.clone(),
+            mix: None,
+            modes: facts.modes,
+        };
+        for hidden in [false, true] {
+            let rest = apart.rest(pairing, hidden);
+            let rest = rest.each_ref().map(|side| side.iter().collect::<Vec<_>>());
+            let rest = [&rest[0][..], &rest[1][..]];
+            let (found, measured) = judge(rest, &of_rest);
+            let is_cause = !matches!(
+                found.cause.as_str(),
+                "none" | "unknown" | "drift" | "pauses"
+            );
+            if is_cause && apart::is_left(whole, rest, found.direction) {
+                let stated = table
+                    .into_iter()
+                    .filter(|row| row.metric.starts_with("step_"));
+                return Concluded {
+                    verdict: found,
+                    counters: measured.into_iter().chain(stated).collect(),
+                    workload,
+                };
+            }
+        }
+        let rest = apart.rest(pairing, false);
+        let rest = rest.each_ref().map(|side| side.iter().collect::<Vec<_>>());
+        let of_steps = verdict
+            .evidence
+            .iter()
+            .any(|row| row.metric.starts_with("step_"));
+        if of_steps && apart::is_most_left(whole, [&rest[0], &rest[1]]) {
+            verdict.question(format!(
+                "the work of a step explains at most {} of what a cycle takes longer or shorter",
+                crate::report_text::time(workload.as_ref().map_or(0.0, |w| w.explained_us.abs()))
+            ));
+        }
+        Concluded {
+            verdict,
+            counters: table,
+            workload,
+        }
+    };
     let mut first = None;
-    for (at, pairing) in order.into_iter().enumerate() {
+    for (at, (pairing, apart)) in order.into_iter().enumerate() {
         // Modes of a type are named after it.
         let own = |kind: &str| kind.split('/').next() == Some(pairing.cycle_type.as_str());
         let cycle_time: Vec<_> = inferred
@@ -324,13 +421,14 @@ fn of_pairings(
             findings: &findings,
             comparable,
             swaps: swaps.clone(),
-            mix: mix.filter(|_| at == 0),
+            mix: mix.filter(|mix| at == 0 && mix.limit_us.is_none()),
+            modes: at == 0 && mix.is_some_and(|mix| mix.limit_us.is_some()),
         };
-        let found = conclude(pairing, &facts);
-        if !matches!(found.0.cause.as_str(), "none" | "unknown") {
+        let found = conclude(pairing, apart, &facts);
+        if !matches!(found.verdict.cause.as_str(), "none" | "unknown") {
             return found;
         }
-        let unknown = |found: &(Verdict, Vec<Evidence>)| found.0.cause == "unknown";
+        let unknown = |found: &Concluded| found.verdict.cause == "unknown";
         // What changed without a known cause is more than nothing.
         match &first {
             Some(known) if unknown(known) || !unknown(&found) => {}
@@ -347,9 +445,11 @@ fn of_pairings(
                 comparable,
                 swaps,
                 mix,
+                modes: false,
             },
             &options.signatures,
         )
+        .into()
     })
 }
 

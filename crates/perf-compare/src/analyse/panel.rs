@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layers;
-use crate::document::Role;
+use super::{layers, mix, pauses};
+use crate::document::{Mix, Pauses, Role};
 use crate::side::{Capture, Class};
 use crate::stats::{mean, median, sorted};
 
@@ -53,6 +53,10 @@ pub(super) struct Panel {
     pub(super) notes: Vec<String>,
     /// Rank that waits most, by side, for collectives of several ranks.
     pub(super) swaps: Vec<String>,
+    /// Cycles far longer than the rest. Of two modes the short one has them: they are cycles of the long one.
+    pub(super) pauses: Option<Pauses>,
+    /// Shares of the two modes, where they changed and the long one is no pause.
+    pub(super) modes: Option<Mix>,
 }
 
 /// Which cycles of each capture take part.
@@ -73,14 +77,18 @@ pub(super) fn panels(pairing: &Pairing<'_>, roles: &[Role]) -> Vec<Panel> {
             .collect()
     };
     let mode = mode_limit(&[lengths(0, &kept), lengths(1, &kept)]);
+    let whole = |notes| panel(pairing, roles, &kept, pairing.cycle_type.clone(), notes);
     let Some(limit) = mode else {
-        return vec![panel(
-            pairing,
-            roles,
-            &kept,
-            pairing.cycle_type.clone(),
-            notes,
-        )];
+        let mut panel = whole(notes);
+        panel.pauses = pauses::compare(&panel, None);
+        return vec![panel];
+    };
+    // Each mode by itself does not show how many cycles are of which.
+    let both = whole(Vec::new());
+    let mut of_both = pauses::compare(&both, Some(limit));
+    let mut modes = match of_both {
+        None if !both.by_run => mix::modes(&both.cycles, limit),
+        _ => None,
     };
     notes.push(format!(
         "cycles have two modes, split at {limit:.0} µs; each is compared by itself"
@@ -104,7 +112,9 @@ pub(super) fn panels(pairing: &Pairing<'_>, roles: &[Role]) -> Vec<Panel> {
             } else {
                 std::mem::take(&mut notes)
             };
-            panel(pairing, roles, &part, cycle_type, notes)
+            let mut panel = panel(pairing, roles, &part, cycle_type, notes);
+            (panel.pauses, panel.modes) = (of_both.take(), modes.take());
+            panel
         })
         .collect()
 }
@@ -343,6 +353,8 @@ fn panel(
         by_run,
         notes,
         swaps,
+        pauses: None,
+        modes: None,
     }
 }
 

@@ -57,16 +57,45 @@ fn in_a_row(places: &[usize], number: impl Fn(usize) -> i64) -> Vec<Vec<usize>> 
     pauses
 }
 
-/// How many pauses long cycles in a row hold, given their time beyond the median and their number: two pauses may be next
-/// to each other, and take twice as long then as those by themselves.
-fn count(rows: &[(f64, usize)]) -> usize {
-    let typical = median(&rows.iter().map(|row| row.0).collect::<Vec<f64>>());
-    let of_row = |&(total, cycles): &(f64, usize)| {
-        let at_least = (1..=cycles).rev();
-        let mut fitting = at_least.filter(|n| *n as f64 <= total / typical + 0.5);
+/// How long one pause is, given the times beyond the median of long cycles in a row, by row: as long as those in a cycle by
+/// itself. Where all have neighbours, a row of cycles that are alike holds one pause in each, and one of unlike cycles a pause
+/// that the cut between them divides.
+fn size_of_one(rows: &[Vec<f64>]) -> f64 {
+    const ALIKE: f64 = 1.25;
+    let is_alike = |row: &&Vec<f64>| {
+        let most = row.iter().copied().fold(0.0, f64::max);
+        row.iter().all(|own| own * ALIKE >= most)
+    };
+    let alone: Vec<f64> = rows
+        .iter()
+        .filter(|row| row.len() == 1)
+        .flatten()
+        .copied()
+        .collect();
+    if !alone.is_empty() {
+        return median(&alone);
+    }
+    match rows.iter().all(|row| is_alike(&row)) {
+        true => median(&rows.concat()),
+        false => median(
+            &rows
+                .iter()
+                .map(|row| row.iter().sum())
+                .collect::<Vec<f64>>(),
+        ),
+    }
+}
+
+/// How many pauses each row of long cycles holds: two pauses may be next to each other, and take twice as long then as one.
+fn count(rows: &[Vec<f64>]) -> Vec<usize> {
+    let one = size_of_one(rows);
+    let of_row = |row: &Vec<f64>| {
+        let total: f64 = row.iter().sum();
+        let at_least = (1..=row.len()).rev();
+        let mut fitting = at_least.filter(|n| *n as f64 <= total / one + 0.5);
         fitting.next().unwrap_or(1)
     };
-    rows.iter().map(of_row).sum()
+    rows.iter().map(of_row).collect()
 }
 
 /// From which length on a cycle pauses, one for both sides: a limit of each side's own would count the cycles of one mode on one
@@ -88,8 +117,9 @@ fn limit(lengths: &[Vec<f64>; 2], middle: f64, spread: f64) -> f64 {
     widest.map_or(limit, |(_, below)| below.min(limit))
 }
 
-/// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses.
-pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
+/// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses. With two
+/// modes of cycles, `between` is the length that divides them, and the long ones are those that pause.
+pub(super) fn compare(panel: &Panel, between: Option<f64>) -> Option<Pauses> {
     let lengths = panel
         .cycles
         .each_ref()
@@ -105,7 +135,7 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         })
         .into_iter()
         .fold(0.0, f64::max);
-    let limit = limit(&lengths, middles[0].max(middles[1]), spread);
+    let limit = between.unwrap_or_else(|| limit(&lengths, middles[0].max(middles[1]), spread));
     let places = [0, 1].map(|side| {
         let all = lengths[side].iter().enumerate();
         all.filter(|(_, length)| **length > limit)
@@ -118,22 +148,24 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         })
     });
     let cycles = places.each_ref().map(Vec::len);
-    let beyond = |side: usize, cycles: &[usize]| {
-        let each = cycles.iter().map(|at| lengths[side][*at] - middles[side]);
-        each.sum::<f64>()
-    };
-    let totals = [0, 1].map(|side| {
+    let rows = [0, 1].map(|side| {
+        let beyond = |at: &usize| lengths[side][*at] - middles[side];
         let all = each[side].iter();
-        all.map(|cycles| (beyond(side, cycles), cycles.len()))
+        all.map(|row| row.iter().map(beyond).collect::<Vec<f64>>())
             .collect::<Vec<_>>()
     });
-    let pauses = totals.each_ref().map(|side| count(side));
+    let counts = rows.each_ref().map(|side| count(side));
+    let pauses = counts.each_ref().map(|side| side.iter().sum::<usize>());
     let of = lengths.each_ref().map(Vec::len);
     if pauses == [0, 0] || (0..2).any(|side| pauses[side] * FEW > of[side]) {
         return None;
     }
-    let excess_us = totals.each_ref().map(|side| {
-        let all: Vec<f64> = side.iter().map(|total| total.0).collect();
+    // By pause, not by row of cycles: neighbours are as many pauses as they are counted for.
+    let excess_us = [0, 1].map(|side| {
+        let per_row = rows[side].iter().zip(&counts[side]);
+        let all: Vec<f64> = per_row
+            .flat_map(|(row, n)| vec![row.iter().sum::<f64>() / *n as f64; *n])
+            .collect();
         (!all.is_empty()).then(|| median(&all))
     });
     // Which side has more of them, relative to its cycles.
@@ -156,7 +188,7 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
                     let beyond = pause.iter().map(|at| values[*at] - middle);
                     beyond.sum::<f64>()
                 };
-                let excess = mean(&each[more].iter().map(of_pause).collect::<Vec<f64>>());
+                let excess = each[more].iter().map(of_pause).sum::<f64>() / pauses[more] as f64;
                 (excess >= NAMED * excess_us[more]?).then(|| PausedFunction {
                     name: column.key.name.clone(),
                     device: column.key.device.clone(),
@@ -185,6 +217,7 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         pauses,
         of,
         excess_us,
+        mean_us: lengths.each_ref().map(|side| mean(side)),
         p,
         established: p <= chance && pauses[more] >= FEWEST && !panel.by_run,
         more_in_candidate: more == 1,
@@ -205,9 +238,15 @@ mod tests {
         assert_eq!(found, [vec![1, 2, 3], vec![4]]);
         assert_eq!(in_a_row(&[0, 2, 5], |at| numbers[at]).len(), 3);
         // One cut in two, one by itself, and two next to each other.
-        assert_eq!(count(&[(25.0, 2), (24.0, 1), (51.0, 2), (26.0, 1)]), 5);
-        assert_eq!(count(&[(25.0, 2), (24.0, 2)]), 2);
-        assert_eq!(count(&[]), 0);
+        let of = |rows: &[&[f64]]| count(&rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>());
+        assert_eq!(
+            of(&[&[10.0, 15.0], &[24.0], &[25.0, 26.0], &[26.0]]),
+            [1, 1, 2, 1]
+        );
+        // None by itself: each cut in two, or each in a cycle of its own.
+        assert_eq!(of(&[&[5.0, 20.0], &[14.0, 10.0]]), [1, 1]);
+        assert_eq!(of(&[&[25.0, 25.0], &[24.0, 26.0, 25.0]]), [2, 3]);
+        assert!(of(&[]).is_empty());
     }
 
     #[test]

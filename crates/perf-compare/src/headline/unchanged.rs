@@ -39,7 +39,32 @@ pub(super) fn most_telling(report: &Report) -> Option<&CycleTime> {
 /// More cycles than so many times those recorded are no advice.
 const MOST_MORE: u64 = 50;
 
+/// Sides that drift within themselves, in words with a semicolon before them: such captures do not tell what differs between
+/// them.
+pub(super) fn drifting(report: &Report) -> String {
+    let Some(shown) = most_telling(report) else {
+        return String::new();
+    };
+    let names = ["baseline", "candidate"];
+    let said = shown
+        .drift_pct
+        .iter()
+        .zip(names)
+        .filter_map(|(drift, name)| {
+            // The means of the halves are half as far apart as the ends.
+            Some(format!(
+                "the {name} drifts by {:+.0} % within itself",
+                2.0 * (*drift)?
+            ))
+        });
+    said.fold(String::new(), |text, one| format!("{text}; {one}"))
+}
+
 pub(super) fn nothing(report: &Report) -> String {
+    format!("{}{}", unchanged(report), drifting(report))
+}
+
+fn unchanged(report: &Report) -> String {
     let Some(shown) = most_telling(report) else {
         let changed = report
             .findings

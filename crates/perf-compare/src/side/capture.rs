@@ -46,6 +46,8 @@ pub(crate) struct Function {
     pub(crate) calls: Vec<f64>,
     /// Bytes that copies moved; NaN where the file does not say.
     pub(crate) bytes: Vec<f64>,
+    /// Whether a change of the steps' work explains how it changed, so that no cause is concluded from it.
+    pub(crate) apart: bool,
 }
 
 /// A counter that goes with a device, by cycle; NaN where there was none.
@@ -284,6 +286,7 @@ impl Capture {
                     dur_us,
                     calls,
                     bytes,
+                    apart: false,
                 })
             })
             .collect();

@@ -18,5 +18,5 @@ pub(crate) use multiple::adjust;
 pub(crate) use permute::{Family, attainable, choose};
 pub(crate) use random::Stream;
 pub(crate) use serial::Dependence;
-pub(crate) use trend::{continued, drift};
+pub(crate) use trend::{continued, drift, is_within_wandering};
 pub(crate) use welch::{Moments, welch_p};

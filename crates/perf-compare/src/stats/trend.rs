@@ -5,6 +5,7 @@
 
 use super::serial::Dependence;
 use super::welch::Moments;
+use ::stats::median;
 
 /// Standard errors beyond which a slope counts.
 const SLOPE: f64 = 3.0;
@@ -71,13 +72,10 @@ pub(crate) fn drift(values: &[f64]) -> Option<f64> {
     if values.len() < 8 {
         return None;
     }
+    let values = &without_far(values)[..];
     let (xx, xy, mean) = sums(values);
     let slope = xy / xx;
-    let middle = (values.len() as f64 - 1.0) / 2.0;
-    let rest = values.iter().enumerate();
-    let rest: Vec<f64> = rest
-        .map(|(at, value)| value - mean - slope * (at as f64 - middle))
-        .collect();
+    let rest = about_line(values, slope, mean);
     let squares: f64 = rest.iter().map(|rest| rest * rest).sum();
     let (first, second) = rest.split_at(rest.len() / 2);
     let inflation = Dependence::of(first, second).inflation_from(rest.len());
@@ -86,9 +84,119 @@ pub(crate) fn drift(values: &[f64]) -> Option<f64> {
     (slope.abs() > SLOPE * error && change.abs() > LEAST).then_some(change)
 }
 
+/// What is left of values about a line through their mean.
+fn about_line(values: &[f64], slope: f64, mean: f64) -> Vec<f64> {
+    let middle = (values.len() as f64 - 1.0) / 2.0;
+    let rest = values.iter().enumerate();
+    rest.map(|(at, value)| value - mean - slope * (at as f64 - middle))
+        .collect()
+}
+
+/// The values with the few that are far from the line of the others moved onto their median, so that one long cycle at the start
+/// neither makes nor hides a drift: the line is that of Theil and Sen, which does not follow them.
+fn without_far(values: &[f64]) -> Vec<f64> {
+    /// Median absolute deviations from which on a value is far, and the part of values that may be.
+    const FAR: f64 = 8.0;
+    const MOST: f64 = 0.1;
+    // Differences over half the series: as many as there are values in a half, each with the full slope.
+    let half = values.len() / 2;
+    let slopes = values.iter().zip(&values[half..]);
+    let slope = median(
+        &slopes
+            .map(|(a, b)| (b - a) / half as f64)
+            .collect::<Vec<f64>>(),
+    );
+    let rest = about_line(values, slope, 0.0);
+    let level = median(&rest);
+    let deviation = |rest: &f64| (rest - level).abs();
+    let limit = FAR * median(&rest.iter().map(deviation).collect::<Vec<f64>>());
+    let far = rest.iter().filter(|r| deviation(r) > limit).count();
+    if limit <= 0.0 || far as f64 > MOST * values.len() as f64 {
+        return values.to_vec();
+    }
+    let each = values.iter().zip(&rest);
+    each.map(|(value, rest)| match deviation(rest) > limit {
+        true => value - rest + level,
+        false => *value,
+    })
+    .collect()
+}
+
+/// Returns `true` if a difference between two sides that wander is within what one of them wanders: the range of the medians of
+/// its tenths. The level of a slow process, such as a random walk or one of few regimes, differs as much between two parts of
+/// one recording.
+pub(crate) fn is_within_wandering(
+    sides: [&[f64]; 2],
+    dependence: Dependence,
+    difference: f64,
+) -> bool {
+    const PARTS: usize = 10;
+    const FEWEST: usize = 20;
+    let [one, two] = sides.map(<[f64]>::len);
+    if one.min(two) < FEWEST || !dependence.may_leave_few(one, two) {
+        return false;
+    }
+    let range = |side: &[f64]| {
+        let parts = side.chunks((side.len() / PARTS).max(3));
+        let levels = parts.filter(|part| part.len() > 1).map(median);
+        let (low, high) = levels.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+            (low.min(x), high.max(x))
+        });
+        high - low
+    };
+    difference.abs() <= range(sides[0]).max(range(sides[1]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_first_cycle_does_not_hide_a_drift() {
+        let mut values: Vec<f64> = (0..40)
+            .map(|i| 100.0 + 0.3 * f64::from(i) + wobble(i))
+            .collect();
+        let plain = drift(&values).unwrap();
+        values[0] = 160.0;
+        assert!(drift(&values).is_some_and(|found| (found - plain).abs() < 0.005));
+        let mut flat: Vec<f64> = (0..40).map(|i| 100.0 + wobble(i)).collect();
+        flat[0] = 160.0;
+        assert_eq!(drift(&flat), None);
+    }
+
+    #[test]
+    fn what_wanders_does_not_differ() {
+        use super::super::random::Stream;
+        let mut called = 0;
+        for seed in 0..200 {
+            let mut stream = Stream::new(seed, 23, 0);
+            let mut walk = || -> Vec<f64> {
+                let mut level = 100.0;
+                (0..60)
+                    .map(|_| {
+                        level += stream.below(1000) as f64 / 1000.0 - 0.5;
+                        level
+                    })
+                    .collect()
+            };
+            let (one, two) = (walk(), walk());
+            let mean = |side: &[f64]| side.iter().sum::<f64>() / side.len() as f64;
+            let of = Dependence::of(&one, &two);
+            let difference = mean(&two) - mean(&one);
+            called += u32::from(!is_within_wandering([&one, &two], of, difference));
+        }
+        assert!(called <= 10, "{called} of 200");
+        // What stays at its level does not wander, and a difference beyond all that one does is one.
+        let flat: Vec<f64> = (0..60).map(|i| 100.0 + wobble(i)).collect();
+        let of = Dependence::of(&flat, &flat);
+        assert!(!is_within_wandering([&flat, &flat], of, 0.01));
+        let slow: Vec<f64> = (0..60)
+            .map(|i| 100.0 + (f64::from(i) / 9.0).sin())
+            .collect();
+        let of = Dependence::of(&slow, &slow);
+        assert!(is_within_wandering([&slow, &slow], of, 1.0));
+        assert!(!is_within_wandering([&slow, &slow], of, 5.0));
+    }
 
     #[test]
     fn drift_within_a_side() {

@@ -21,6 +21,31 @@ pub(crate) struct Facts<'a> {
     pub(crate) swaps: Vec<String>,
     /// Shares of phases, if they changed.
     pub(crate) mix: Option<&'a Mix>,
+    /// Whether shares of short and long cycles changed.
+    pub(crate) modes: bool,
+}
+
+impl Facts<'_> {
+    /// Returns `true` unless cycles and functions were compared and none of them is established to have changed.
+    fn any_established(&self) -> bool {
+        let of_cycle = |time: &CycleTime| {
+            let pauses = time.pauses.as_ref();
+            time.verdict == Statement::Changed
+                || time.tail.is_some()
+                || pauses.is_some_and(|pauses| pauses.established)
+        };
+        !self.comparable
+            || self.cycle_time.is_empty()
+            || self.mix.is_some()
+            || self.modes
+            || self.cycle_time.iter().any(of_cycle)
+            || self.findings.iter().any(is_change)
+    }
+}
+
+/// Returns `true` for functions that changed by themselves: waits of another length that change no cycle are no change of their own.
+fn is_change(finding: &Finding) -> bool {
+    finding.verdict == Statement::Changed && finding.class != "sync" && !is_wait(&finding.name)
 }
 
 /// Causes whose evidence is times of the host alone, which drift explains as well.
@@ -39,6 +64,39 @@ struct Fit<'s> {
     why_not: String,
     /// Whether all that is missing was not recorded, so that the cause is open.
     unrecorded: bool,
+    /// Whether nothing but times of cycles and of what runs in them moved as asked.
+    of_times: bool,
+}
+
+/// Returns `true` for times of cycles and of functions, and for what is made of these alone.
+fn is_time(metric: &str) -> bool {
+    const TIMES: [&str; 24] = [
+        "attention_beyond",
+        "collective_",
+        "cycle_us",
+        "device_idle",
+        "host_alike",
+        "host_function",
+        "host_part",
+        "host_time",
+        "input_wait",
+        "kernel_class",
+        "kernel_ratio",
+        "kernel_slower",
+        "kernel_time",
+        "kernel_top_added",
+        "kernel_top_share",
+        "kernel_top_us",
+        "kernel_us",
+        "kernels_alike",
+        "kernels_faster",
+        "kernels_slower",
+        "kernels_unchanged",
+        "on_cpu",
+        "rank_host",
+        "rank_",
+    ];
+    TIMES.iter().any(|prefix| metric.starts_with(prefix))
 }
 
 /// Half strength at the threshold, full strength at four times it.
@@ -85,6 +143,7 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
         evidence: Vec::new(),
         why_not: String::new(),
         unrecorded: false,
+        of_times: false,
     };
     let absent = |clause: &Clause| clause.candidates(signals).is_empty();
     let mut unrecorded = true;
@@ -142,6 +201,8 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
             missing.push(parts.join("; "));
         }
     }
+    let mut moved = fit.evidence.iter();
+    fit.of_times = moved.all(|row| is_time(&row.metric));
     if !missing.is_empty() {
         fit.why_not = missing.join("; ");
         fit.unrecorded = unrecorded;
@@ -236,7 +297,22 @@ pub(crate) fn conclude(
     let mut back: Vec<Signal> = back.iter().filter(usable).cloned().collect();
     back.extend(declared(facts, true));
     let (there, back) = (&there[..], &back[..]);
-    let forward = fits(there, signatures, false);
+    let standing = |reversed: bool| {
+        let signals = if reversed { back } else { there };
+        let mut found = fits(signals, signatures, reversed);
+        if !few && !facts.any_established() {
+            for fit in found
+                .iter_mut()
+                .filter(|fit| fit.score > 0.0 && fit.of_times)
+            {
+                fit.score = 0.0;
+                fit.why_not =
+                    "no change of the cycle time or of a function is established".to_owned();
+            }
+        }
+        found
+    };
+    let forward = standing(false);
     let best = forward.iter().map(|fit| fit.score).fold(0.0, f64::max);
     let is_kernel = |f: &Finding| matches!(f.class, "kernel" | "collective");
     let mut declared = facts.findings.iter();
@@ -271,11 +347,7 @@ pub(crate) fn conclude(
     let verdict = if best > 0.0 {
         named(forward, "worse", facts)
     } else {
-        let backward = if improved {
-            fits(back, signatures, true)
-        } else {
-            Vec::new()
-        };
+        let backward = if improved { standing(true) } else { Vec::new() };
         let found = backward.iter().map(|fit| fit.score).fold(0.0, f64::max);
         if found > 0.0 {
             named(backward, "better", facts)
@@ -551,11 +623,8 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
         .cycle_time
         .iter()
         .any(|c| c.verdict == Statement::Changed || c.tail.is_some())
-        || facts
-            .findings
-            .iter()
-            // Waits of another length that change no cycle are no change of their own.
-            .any(|f| f.verdict == Statement::Changed && f.class != "sync" && !is_wait(&f.name));
+        || facts.modes
+        || facts.findings.iter().any(is_change);
     let insufficient = too_few(facts);
     let (cause, confidence, summary) = if changed {
         (

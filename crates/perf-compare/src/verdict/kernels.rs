@@ -84,7 +84,7 @@ fn tracks(sides: [&[&Capture]; 2], roles: &[Role]) -> BTreeMap<(usize, String), 
             for function in capture
                 .functions
                 .iter()
-                .filter(|f| f.class == Class::Kernel)
+                .filter(|f| f.class == Class::Kernel && !f.apart)
             {
                 let Some(role) = first.get(function.process).copied().flatten() else {
                     continue;
