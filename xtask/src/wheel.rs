@@ -1,7 +1,7 @@
 //! Builds the wheel for Python and tests it in a clean virtual environment.
 
 use crate::options::Options;
-use crate::workspace::{capture, root, run as run_command};
+use crate::workspace::{capture, root, run as run_command, without_outer_cargo};
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,6 +58,8 @@ fn test(more: &[&str]) -> Result<()> {
         "pip",
         "install",
         "--quiet",
+        // Most of the files are never imported.
+        "--no-compile",
         "--disable-pip-version-check",
     ];
     let packages = capture(
@@ -75,14 +77,15 @@ fn test(more: &[&str]) -> Result<()> {
     if dist.is_dir() {
         std::fs::remove_dir_all(&dist)?;
     }
-    run_command(
-        Command::new(bin.join("maturin"))
-            .args(["build", "--quiet", "--interpreter"])
-            .arg(&python)
-            .arg("--out")
-            .arg(&dist)
-            .current_dir(root()),
-    )?;
+    let mut maturin = Command::new(bin.join("maturin"));
+    maturin
+        .args(["build", "--quiet", "--interpreter"])
+        .arg(&python)
+        .arg("--out")
+        .arg(&dist)
+        .current_dir(root());
+    without_outer_cargo(&mut maturin);
+    run_command(&mut maturin)?;
     let wheel = only_file(&dist)?;
     let size = std::fs::metadata(&wheel)?.len();
     println!("{}: {size} bytes", wheel.display());

@@ -18,7 +18,12 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
-    // Settings of the outer `cargo run` must not reach the inner one, or everything is rebuilt.
+    without_outer_cargo(&mut command);
+    command
+}
+
+/// Keeps the settings of the outer `cargo run` from a command that calls `cargo`, or everything is rebuilt.
+pub(crate) fn without_outer_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_")
@@ -28,7 +33,6 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
             command.env_remove(&name);
         }
     }
-    command
 }
 
 /// Prefix of the names of published packages; folders and libraries omit it.
