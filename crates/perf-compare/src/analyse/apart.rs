@@ -247,7 +247,9 @@ impl Apart {
 
     /// For the report.
     pub(super) fn told(&self) -> Workload {
-        let names: BTreeSet<&String> = self.functions.keys().map(|key| &key.1).collect();
+        let changed = |of: &[f64; 2]| (of[1] - of[0]).abs() >= LEAST * of[0].max(of[1]);
+        let named = self.functions.iter().filter(|(_, of)| changed(of));
+        let names: BTreeSet<&String> = named.map(|(key, _)| &key.1).collect();
         Workload {
             quantities: self.quantities.clone(),
             explained_us: self.explained_us(),
