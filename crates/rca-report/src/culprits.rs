@@ -35,7 +35,9 @@ pub fn culprits(
             findings.any(|f| f.by_work && culprit["name"] == f.name.as_str())
         };
         culprits.retain(|culprit| !is_explained(culprit));
-        if culprits.is_empty() && comparison.normalisation == Normalisation::Outside {
+        let mut phases = comparison.phases.iter();
+        let is_outside = phases.any(|phase| phase.normalisation == Normalisation::Outside);
+        if culprits.is_empty() && is_outside {
             culprits = beyond_work(report);
         }
     }
