@@ -416,6 +416,25 @@ impl Report {
                 text: pauses.said(),
             });
         }
+        // More long cycles are longer cycles, whatever each mode by itself does.
+        let modes = self
+            .mix
+            .as_ref()
+            .filter(|mix| mix.established && mix.limit_us.is_some());
+        if let Some(mix) = modes {
+            cases.push(Case {
+                name: "long cycles".to_owned(),
+                change: match mix.effect_pct > 0.0 {
+                    true => Change::Slower,
+                    false => Change::Faster,
+                },
+                declared: true,
+                decisive: false,
+                open: false,
+                bound_pct: mix.effect_pct.abs(),
+                text: mix.said(),
+            });
+        }
         let names = names(self);
         for finding in &self.findings {
             let metric = finding.kind == "metric";

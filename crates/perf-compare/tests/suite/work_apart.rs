@@ -1,0 +1,201 @@
+//! Steps that did other work, and a fault beside it; cycles of two modes; captures that drift or wander.
+
+use perf_compare::document::{Report, Statement};
+use perf_compare::{FailOn, Gate, Options, Side, compare};
+
+use crate::simulate::{Noise, World};
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.permutations = 999;
+    options.resamples = 299;
+    options
+}
+
+/// Contexts half as long again, which attention follows by a quarter, and a fault.
+fn longer(change: impl Fn(&mut World)) -> Report {
+    let healthy = World {
+        context: 30_000,
+        ..World::default()
+    };
+    let mut sick = World {
+        context: 45_000,
+        kernel: |_, name| if name == "paged_attention" { 1.25 } else { 1.0 },
+        ..healthy.clone()
+    };
+    change(&mut sick);
+    compare(&healthy.side(2), &sick.side(3), &options())
+}
+
+#[test]
+fn a_longer_context_hides_no_other_cause() {
+    let alone = longer(|_| {});
+    assert_eq!(alone.verdict.cause, "workload_shift", "{}", alone.headline);
+    let attention = (alone.findings.iter()).find(|f| f.name == "paged_attention");
+    assert!(attention.is_some_and(|f| f.by_work));
+    let work = alone.workload.unwrap();
+    // A quarter of 3300 us.
+    assert!((work.explained_us - 825.0).abs() < 60.0, "{work:?}");
+    assert_eq!(work.functions, ["paged_attention"]);
+
+    let host = longer(|w| w.python_us *= 4.0);
+    assert_eq!(host.verdict.cause, "host_code", "{}", host.headline);
+    let gemm = longer(|w| {
+        w.kernel = |_, name| match name {
+            "paged_attention" => 1.25,
+            "gemm_b" => 1.5,
+            _ => 1.0,
+        };
+    });
+    assert_eq!(gemm.verdict.cause, "gpu_kernel", "{}", gemm.headline);
+    assert!(gemm.headline.contains("gemm_b"), "{}", gemm.headline);
+    for report in [host, gemm] {
+        let told = &report.headline;
+        assert!(told.contains("context tokens 3"), "{told}");
+        assert!(told.contains("which explains at most +"), "{told}");
+    }
+}
+
+const HEADER: &str = "cycle,pid,hostname,beta_pct,function_name,metric_name,device,func_type,mu_pct,sigma_pct,duration,interpolation_status,anchor_name,anchor_dur_us,cycle_start_ts,instances_count,simple_name\n";
+
+/// Cycles of so many microseconds: a kernel takes half of each, and `collect` what is beyond `pause`.
+fn side(name: &str, lengths: &[f64], pause: f64) -> Side {
+    let (mut rows, mut at) = (String::from(HEADER), 0.0);
+    for (cycle, length) in (1..).zip(lengths) {
+        let kernel = length.min(pause) / 2.0;
+        rows += &format!(
+            "{cycle},1,h,50,gemm,N/A,GPU 0,gpu_compute,,,{kernel},,step,{length},{at},1,gemm\n"
+        );
+        rows += &format!(
+            "{cycle},1,h,50,schedule,N/A,Host,python,,,100,,step,{length},{at},1,schedule\n"
+        );
+        if *length > pause {
+            let own = length - pause;
+            rows += &format!(
+                "{cycle},1,h,50,collect,N/A,Host,python,,,{own},,step,{length},{at},1,collect\n"
+            );
+        }
+        at += length;
+    }
+    Side::from_csv(name, rows.as_bytes(), None::<&[u8]>).unwrap()
+}
+
+#[test]
+fn more_of_the_long_cycles_is_a_change() {
+    const PAUSE: f64 = 25_000.0;
+    let of = |seed: u64, is_long: &dyn Fn(usize) -> bool| -> Vec<f64> {
+        let mut noise = Noise::new(seed);
+        (0..100)
+            .map(|at| {
+                let beyond = if is_long(at) { PAUSE } else { 0.0 };
+                2000.0 * (1.0 + 0.005 * noise.normal()) + beyond
+            })
+            .collect()
+    };
+    // 5 of 100, then 18 of 100, some of these next to each other.
+    let few = of(1, &|at| at % 20 == 7);
+    let more = of(2, &|at| at * 37 % 100 < 18);
+    let report = compare(
+        &side("a", &few, 2100.0),
+        &side("b", &more, 2100.0),
+        &options(),
+    );
+    let told = &report.headline;
+    assert_eq!(report.verdict.cause, "pauses", "{told}");
+    assert_eq!(report.verdict.direction, "worse");
+    assert!(
+        told.starts_with("18 of 100 cycles of the candidate pause"),
+        "{told}"
+    );
+    assert!(told.contains("(5 of 100 in the baseline)"), "{told}");
+    assert!(told.contains("mean cycle 3.2"), "{told}");
+    assert_eq!(report.gate(FailOn::Regressed, 0.0), Gate::Worse);
+    assert!(!report.to_text().contains("/short"));
+    let back = compare(
+        &side("b", &more, 2100.0),
+        &side("a", &few, 2100.0),
+        &options(),
+    );
+    assert_eq!(back.verdict.direction, "better", "{}", back.headline);
+    let same = of(3, &|at| at % 20 == 9);
+    let same = compare(
+        &side("a", &few, 2100.0),
+        &side("b", &same, 2100.0),
+        &options(),
+    );
+    assert_eq!(same.verdict.cause, "none", "{}", same.headline);
+
+    // Too many to be pauses: two modes, of which the candidate has more long ones.
+    let half = |seed, part: usize| of(seed, &move |at| at * 37 % 100 < part);
+    let [a, b] = [half(4, 30), half(5, 60)].map(|lengths| side("x", &lengths, 2100.0));
+    let report = compare(&a, &b, &options());
+    let mix = report.mix.as_ref().unwrap();
+    assert!(mix.established && mix.limit_us.is_some());
+    assert_eq!((mix.steps, mix.of), ([30, 60], [100, 100]));
+    assert!(
+        report
+            .headline
+            .starts_with("More cycles are long: cycles longer than "),
+        "{}",
+        report.headline
+    );
+    assert_ne!(report.verdict.cause, "none");
+    assert_eq!(report.gate(FailOn::Regressed, 0.0), Gate::Worse);
+}
+
+#[test]
+fn pauses_next_to_each_other_are_each_as_long_as_one() {
+    let of = |paused: &[usize]| -> Vec<f64> {
+        let length = |at: usize| 2000.0 + if paused.contains(&at) { 25_000.0 } else { 0.0 };
+        (0..39).map(length).collect()
+    };
+    let lengths = [of(&[]), of(&[14, 15, 24, 28])];
+    let [a, b] = lengths.map(|lengths| side("x", &lengths, 2000.0));
+    let report = compare(&a, &b, &options());
+    let pauses = report.cycle_time[0].pauses.as_ref().unwrap();
+    assert_eq!((pauses.cycles, pauses.pauses), ([0, 4], [0, 4]));
+    assert!((pauses.excess_us[1].unwrap() - 25_000.0).abs() < 1e-6);
+    assert!((pauses.functions[0].excess_us - 25_000.0).abs() < 1e-6);
+}
+
+#[test]
+fn without_an_established_change_there_is_no_cause() {
+    let flat = |seed: u64| -> Vec<f64> {
+        let mut noise = Noise::new(seed);
+        (0..60)
+            .map(|_| 2000.0 * (1.0 + 0.002 * noise.normal()))
+            .collect()
+    };
+    // All kernels of the candidate become slower by 12 % from the first cycle to the last; the first cycle is a long one.
+    let mut warming = flat(7);
+    for (at, length) in warming.iter_mut().enumerate() {
+        *length *= 1.0 + 0.12 * at as f64 / 60.0;
+    }
+    warming[0] *= 1.2;
+    let of = |name: &str, lengths: &[f64]| side(name, lengths, 1e9);
+    let report = compare(&of("a", &flat(6)), &of("b", &warming), &options());
+    let told = &report.headline;
+    assert_eq!(report.verdict.cause, "none", "{told}");
+    assert!(told.contains("the candidate drifts by +1"), "{told}");
+
+    // Random walks: by how much they differ says nothing.
+    let mut called = 0;
+    for seed in 0..40 {
+        let walk = |seed: u64| -> Vec<f64> {
+            let (mut noise, mut level) = (Noise::new(seed), 1.0);
+            (0..60)
+                .map(|_| {
+                    level += 0.004 * noise.normal();
+                    2000.0 * (level + 0.005 * noise.normal())
+                })
+                .collect()
+        };
+        let [a, b] = [2 * seed, 2 * seed + 1].map(|seed| of("x", &walk(seed + 100)));
+        let report = compare(&a, &b, &options());
+        let is_cause = !["none", "unknown", "drift"].contains(&report.verdict.cause.as_str());
+        let changed = report.cycle_time[0].verdict == Statement::Changed;
+        called += u32::from(is_cause || changed);
+    }
+    // 5 % of 40 and two standard errors.
+    assert!(called <= 5, "{called} of 40");
+}
