@@ -98,8 +98,12 @@ fn devices_side_by_side_keep_their_places() {
         assert!((device["re_read_factor"].as_f64().unwrap() - 1.0).abs() < 1e-9);
         assert_eq!(device["queue_depth"]["all"]["busy_ns"], 90_000_000);
     }
-    // Both together are never idle; each is, and the limit is that of one device.
-    assert_eq!(found["limit"]["limiter"], "think time");
+    // Both together are never idle; each is, since requests go to the other then.
+    assert_eq!(found["limit"]["limiter"], "queue depth");
+    assert!(found["limit"]["turns"]["idle_share"].as_f64().unwrap() < 0.2);
+    for device in devices {
+        assert_eq!(device["limit"]["limiter"], "queue depth");
+    }
     assert!((found["limit"]["depth_while_busy"].as_f64().unwrap() - 1.0).abs() < 1e-9);
     let share = found["limit"]["idle_share"].as_f64().unwrap();
     assert!((share - 0.55).abs() < 0.01, "{share}");

@@ -1,7 +1,5 @@
 //! Tests the tool: what it writes, repetition, exit codes.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -75,7 +75,7 @@ pub(crate) static TOOLS: &[Tool] = &[
     },
     Tool {
         name: "mcp",
-        run: |words| mcp::main_from(words, |words| crate::main_from(words)),
+        run: |words| mcp::main_from(words, crate::main_from),
         command: mcp::command,
     },
 ];

@@ -135,10 +135,11 @@ impl Answer {
 /// Returns the answer that a JSON document stands for, such as one that a tool wrote to a file.
 #[pyfunction]
 pub(crate) fn parse(json: Vec<u8>, notes: Vec<String>) -> Answer {
-    let mut answer = in_process::Answer::default();
-    answer.output = json;
-    answer.notes = notes;
-    Answer::new(answer)
+    Answer::new(in_process::Answer {
+        output: json,
+        notes,
+        ..in_process::Answer::default()
+    })
 }
 
 /// A table of an answer.

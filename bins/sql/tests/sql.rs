@@ -209,7 +209,9 @@ fn queries_of_the_stack_analyser_give_its_answers() {
                     case["matching_slices"].as_u64().unwrap(),
                     "{id}"
                 );
-                let Some(window) = windows.get(case["index"].as_u64().unwrap() as usize) else {
+                let Some(window) =
+                    windows.get(usize::try_from(case["index"].as_u64().unwrap()).unwrap())
+                else {
                     compared += 1;
                     continue;
                 };

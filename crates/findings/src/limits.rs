@@ -66,7 +66,6 @@ pub(crate) struct LimitRow {
     pub(crate) name: String,
     /// Kernel with most of its time; empty for classes.
     pub(crate) kernel: String,
-    pub(crate) time_ns: i64,
     pub(crate) known_ns: i64,
     pub(crate) limit_ns: Option<f64>,
     pub(crate) pct: Option<f64>,
@@ -92,7 +91,6 @@ pub(crate) fn limits_of(
     let row = |row: &roofline::Row, name: &str, kernel: &str| LimitRow {
         name: name.to_owned(),
         kernel: kernel.to_owned(),
-        time_ns: row.time_ns,
         known_ns: row.known_time_ns,
         limit_ns: row.limit_ns.filter(|_| row.pct().is_some()),
         pct: row.pct(),

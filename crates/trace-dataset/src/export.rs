@@ -101,28 +101,46 @@ pub fn export(
     manifest.schema_version = CATALOGUE_VERSION.to_string();
     manifest.tool_version = options.tool_version.to_owned();
     // Numbers are given before anything is written, so that they do not depend on which inputs fail or when a run is killed.
-    let places: Vec<usize> = inputs
-        .iter()
-        .map(|input| place(&mut manifest, input))
-        .collect();
+    let mut places: Vec<usize> = Vec::with_capacity(inputs.len());
+    let mut given: Vec<&Input> = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let place = place(&mut manifest, input);
+        if !places.contains(&place) {
+            places.push(place);
+            given.push(input);
+        }
+    }
+    let twice = inputs.len() - given.len();
     manifest.write(folder)?;
     let mut tables = options.tables.clone();
     tables.sort_by_key(|table| table.name == LAST);
-    let jobs: Vec<(usize, &Input, &ManifestInput)> = inputs
+    let places_of = |input: &Input| inputs.iter().position(|other| other == input);
+    let jobs: Vec<(usize, &Input, &ManifestInput)> = given
         .iter()
         .zip(&places)
-        .enumerate()
-        .filter_map(|(at, (input, place))| Some((at, input, manifest.inputs.get(*place)?)))
+        .filter_map(|(input, place)| {
+            Some((places_of(input)?, *input, manifest.inputs.get(*place)?))
+        })
         .collect();
     let one = |job: &(usize, &Input, &ManifestInput)| -> Result<Outcome, Error> {
         let (at, input, known) = *job;
-        one_input(at, input, known, reader, folder, &tables)
+        one_input(
+            at,
+            input,
+            (known, &manifest.inputs),
+            reader,
+            folder,
+            &tables,
+        )
     };
     let outcomes = in_parallel(&jobs, options.threads, one);
     drop(jobs);
-    let mut report = Report::default();
+    let mut report = Report {
+        skipped: twice,
+        ..Report::default()
+    };
     let mut first_error = None;
-    for ((input, place), outcome) in inputs.iter().zip(&places).zip(outcomes) {
+    for ((input, place), outcome) in given.iter().zip(&places).zip(outcomes) {
         let Some(slot) = manifest.inputs.get_mut(*place) else {
             continue;
         };
@@ -169,10 +187,13 @@ fn lock(folder: &Path) -> Result<File, Error> {
 
 /// Returns the place of an input in the manifest, which is its number.
 fn place(manifest: &mut Manifest, input: &Input) -> usize {
-    let known = manifest
-        .inputs
-        .iter()
-        .position(|known| known.file == input.name);
+    // One file may be given by several paths.
+    let whole = |path: &Path| path.canonicalize().ok();
+    let own = input.path.as_deref().and_then(whole);
+    let is_same = |known: &ManifestInput| {
+        known.file == input.name || (own.is_some() && own == whole(Path::new(&known.file)))
+    };
+    let known = manifest.inputs.iter().position(is_same);
     known.unwrap_or_else(|| {
         let place = manifest.inputs.len();
         manifest.inputs.push(ManifestInput {
@@ -219,7 +240,7 @@ fn in_parallel<J: Sync, T: Send>(
 fn one_input(
     at: usize,
     input: &Input,
-    known: &ManifestInput,
+    (known, all): (&ManifestInput, &[ManifestInput]),
     reader: &dyn Reader,
     folder: &Path,
     tables: &[&'static TableSpec],
@@ -232,11 +253,13 @@ fn one_input(
         }
     };
     let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
-    if known
-        .done
-        .as_ref()
-        .is_some_and(|done| done.is_current(folder, hash.as_deref(), &names))
-    {
+    let is_current = |of: &ManifestInput| {
+        let done = of.done.as_ref();
+        done.is_some_and(|done| done.is_current(folder, hash.as_deref(), &names))
+    };
+    // A copy, or the same file given from elsewhere, is the same recording.
+    let is_there = known.done.is_none() && hash.is_some() && all.iter().any(is_current);
+    if is_current(known) || is_there {
         return Ok(Outcome::Skipped);
     }
     let mut args = ArgKeys::None;

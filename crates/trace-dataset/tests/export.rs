@@ -167,7 +167,7 @@ fn tables_are_written_as_they_are_and_do_not_depend_on_threads() {
     .unwrap();
     let path = one.join(format!(
         "table=kernels/run={}/rank=1/part-000001.parquet",
-        run_name.replace('.', ".")
+        run_name
     ));
     let file = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
     assert!(
@@ -228,6 +228,28 @@ fn a_repeated_export_writes_only_what_changed() {
             "rank=1/part-000001.parquet"
         ]
     );
+}
+
+#[test]
+fn a_recording_given_twice_is_exported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = inputs(folder.path());
+    let out = folder.path().join("out");
+    // The same file by another path, in one run.
+    let again = input(&folder.path().join(".").join("demo-rank0.json.gz"));
+    let twice = [inputs[0].clone(), again];
+    let (report, read) = run(&twice, &out, &all(), 2);
+    let report = report.unwrap();
+    assert_eq!((report.exported, report.skipped, read), (1, 1, 1));
+    // A copy of it, later.
+    let copy = folder.path().join("copy.json.gz");
+    fs::copy(&inputs[0].name, &copy).unwrap();
+    let (report, read) = run(&[input(&copy), inputs[1].clone()], &out, &all(), 2);
+    let report = report.unwrap();
+    assert_eq!((report.exported, report.skipped, read), (1, 1, 1));
+    let kernels = contents(&out).into_keys();
+    let kernels = kernels.filter(|path| path.starts_with("table=kernels"));
+    assert_eq!(kernels.count(), 2);
 }
 
 #[test]

@@ -264,7 +264,6 @@ fn group_concat(function: &mut Function) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 mod tests {
     use super::*;
 

@@ -297,8 +297,10 @@ impl Engine {
         walked.map_err(describe)?;
         checked?;
         if let Some(store) = &self.store {
-            let mut wanted = Wanted::default();
-            wanted.args = extracted(&plan).map_err(describe)?;
+            let wanted = Wanted {
+                args: extracted(&plan).map_err(describe)?,
+                ..Wanted::default()
+            };
             store.want(&wanted);
         }
         let is_query = !matches!(plan, LogicalPlan::Ddl(_));

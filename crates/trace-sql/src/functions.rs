@@ -93,12 +93,13 @@ fn overlap(args: &[ColumnarValue]) -> Result<ColumnarValue> {
     let [a, b, c, d] = columns
         .each_ref()
         .map(|column| column.as_primitive::<Int64Type>());
-    let one = |(((a, b), c), d): (((Option<i64>, Option<i64>), Option<i64>), Option<i64>)| {
-        let (a, b, c, d) = (a?, b?, c?, d?);
+    let one = |[a, b, c, d]: [i64; 4]| {
         let end = a.saturating_add(b).min(c.saturating_add(d));
-        Some(end.saturating_sub(a.max(c)).max(0))
+        end.saturating_sub(a.max(c)).max(0)
     };
-    let lengths: Int64Array = a.iter().zip(b).zip(c).zip(d).map(one).collect();
+    let all = a.iter().zip(b).zip(c).zip(d);
+    let all = all.map(|(((a, b), c), d)| Some([a?, b?, c?, d?]));
+    let lengths: Int64Array = all.map(|spans| spans.map(one)).collect();
     Ok(ColumnarValue::Array(Arc::new(lengths)))
 }
 
@@ -200,8 +201,10 @@ impl TableFunctionImpl for Relatives {
             return plan_err!("no table of slices");
         };
         let mut request = Request::all(slices);
-        let mut wanted = crate::store::Wanted::default();
-        wanted.args = request.arg_keys(slices);
+        let wanted = crate::store::Wanted {
+            args: request.arg_keys(slices),
+            ..crate::store::Wanted::default()
+        };
         self.store.want(&wanted);
         let rows = self.rows(*id)?;
         let mut batches = Vec::new();
@@ -249,7 +252,6 @@ impl Relatives {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 mod tests {
     use super::*;
 

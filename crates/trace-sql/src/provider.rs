@@ -60,11 +60,13 @@ impl TableProvider for CatalogueTable {
         request.between = pushed.between;
         request.names = pushed.names;
         request.keys = pushed.keys;
-        let mut wanted = Wanted::default();
-        wanted.args = request.arg_keys(self.table);
         let columns: Vec<&str> = self.table.columns().map(|column| column.name).collect();
         let asks_hash = |at: &usize| columns.get(*at) == Some(&"hash");
-        wanted.hash = self.table.name == "files" && request.columns.iter().any(asks_hash);
+        let wanted = Wanted {
+            args: request.arg_keys(self.table),
+            hash: self.table.name == "files" && request.columns.iter().any(asks_hash),
+            ..Wanted::default()
+        };
         self.store.want(&wanted);
         let mut files: Vec<usize> = (0..self.store.files()).collect();
         if let Some(chosen) = pushed.files {

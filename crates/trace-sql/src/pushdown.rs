@@ -152,7 +152,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::unwrap_used, reason = "a failed step fails the test")]
     fn conditions_narrow_the_scan() {
         let slices = table("slices").unwrap();
         let filter = col("ts").gt(lit(5_i64)).and(lit(9_i64).gt_eq(col("ts")));

@@ -135,7 +135,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::unwrap_used, reason = "a failed step fails the test")]
     fn files_stay_in_the_folder() {
         let folder = std::env::temp_dir();
         let file = folder.join("x.csv");

@@ -196,6 +196,10 @@ impl State {
         loop {
             let mut total = 0_usize;
             let mut oldest: Option<(u64, usize)> = None;
+            #[expect(
+                clippy::iter_over_hash_type,
+                reason = "a sum and a minimum; uses are numbered, so none is equal"
+            )]
             for (file, entry) in &self.entries {
                 if let Entry::Loaded {
                     recording, used, ..

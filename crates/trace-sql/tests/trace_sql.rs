@@ -53,7 +53,7 @@ impl Inputs for Files {
             .and_then(|source| {
                 perfetto_reader::read(source, &options).map_err(|error| error.to_string())
             })?;
-        Ok(Recording::new(file as u32, name, trace))
+        Ok(Recording::new(u32::try_from(file).unwrap(), name, trace))
     }
 }
 

@@ -96,8 +96,7 @@ pub fn read(source: Source, options: &LoadOptions) -> Result<Trace> {
     loader.builder.meta.input_bytes = bytes.len() as u64;
     let mut at = 0;
     let mut loaded = Ok(());
-    let mut fields = Fields::new(&bytes);
-    while let Some(field) = fields.next() {
+    for field in Fields::new(&bytes) {
         loaded = match field {
             Ok((1, Value::Bytes(plane))) => {
                 // The offset of damage is known to the plane it is in.

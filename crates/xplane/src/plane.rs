@@ -65,7 +65,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Returns key and message of an entry of a map.
-fn entry<'a>(message: &'a [u8]) -> Result<(i64, &'a [u8]), Damage> {
+fn entry(message: &[u8]) -> Result<(i64, &[u8]), Damage> {
     let (mut key, mut of) = (0, [].as_slice());
     for field in Fields::new(message) {
         match field? {

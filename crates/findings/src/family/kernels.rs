@@ -270,10 +270,13 @@ fn slower_than_own(context: &Context<'_>, phase: &Phase, known: &[Draft]) -> Opt
     Some(draft.word("name", words::kernel(name)).word("what", what))
 }
 
+/// Steps with what each takes longer, the median of the others and that of these.
+type Apart = (Vec<(usize, i64)>, i64, i64);
+
 /// Divides the times of a kernel by step into two groups that are apart: what the slow ones take longer than the others, and the
 /// median of both. `None` where all are alike, or grow step by step.
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
-fn apart(rows: &[(usize, i64, u64)]) -> Option<(Vec<(usize, i64)>, i64, i64)> {
+fn apart(rows: &[(usize, i64, u64)]) -> Option<Apart> {
     let mut times: Vec<i64> = rows.iter().map(|row| row.1).collect();
     times.sort_unstable();
     // The widest step between neighbours, relative to the smaller one.
