@@ -25,8 +25,12 @@ pub(crate) struct Facts<'a> {
     pub(crate) modes: bool,
 }
 
+/// Cycles of each side from which one of many functions can be established to have changed, and what wanders is seen to.
+const ENOUGH: usize = 20;
+
 impl Facts<'_> {
-    /// Returns `true` unless cycles and functions were compared and none of them is established to have changed.
+    /// Returns `true` unless cycles and functions were compared and none of them is established to have changed. Of few cycles
+    /// nothing can be established, and the size of a difference has to do.
     fn any_established(&self) -> bool {
         let of_cycle = |time: &CycleTime| {
             let pauses = time.pauses.as_ref();
@@ -34,8 +38,9 @@ impl Facts<'_> {
                 || time.tail.is_some()
                 || pauses.is_some_and(|pauses| pauses.established)
         };
+        let could_be = |time: &CycleTime| time.effect.n.iter().all(|n| *n >= ENOUGH);
         !self.comparable
-            || self.cycle_time.is_empty()
+            || !self.cycle_time.iter().any(could_be)
             || self.mix.is_some()
             || self.modes
             || self.cycle_time.iter().any(of_cycle)
