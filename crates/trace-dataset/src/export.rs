@@ -145,7 +145,10 @@ pub fn export(
             continue;
         };
         match outcome {
-            Ok(Outcome::Skipped) => report.skipped += 1,
+            Ok(Outcome::Skipped) => {
+                report.skipped += 1;
+                slot.error = None;
+            }
             Ok(Outcome::Exported(done)) => {
                 report.exported += 1;
                 report.rows += done.parts.iter().map(|part| part.rows).sum::<u64>();

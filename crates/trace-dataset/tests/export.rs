@@ -278,7 +278,7 @@ fn a_broken_input_is_a_row_of_failures() {
     };
     assert_eq!(failures(), [1, 3]);
     // Once it can be read it is exported, and no failure any more.
-    fs::copy(demo("demo-rank0.json.gz"), &broken).unwrap();
+    fs::copy(demo("demo-capture-rank0.json.gz"), &broken).unwrap();
     let (report, read) = run(&inputs, &out, &all(), 2);
     let report = report.unwrap();
     assert_eq!((report.exported, report.skipped, read), (1, 2, 1));
