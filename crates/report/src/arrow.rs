@@ -34,7 +34,7 @@ pub fn arrow_schema(columns: &[Column], version: SchemaVersion) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, HashMap::from([version])))
 }
 
-/// Returns the rows of a table as record batches of [`arrow_schema`]: one, unless its text is larger than 1 GiB.
+/// Returns the rows of a table as record batches of [`arrow_schema()`]: one, unless its text is larger than 1 GiB.
 ///
 /// # Errors
 ///

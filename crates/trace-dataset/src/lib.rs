@@ -1,6 +1,6 @@
 //! Data sets: recordings as Hive-partitioned Parquet files, which DuckDB, polars, pandas, Spark and DataFusion read without our code.
 //!
-//! [`export`] writes each table of [`trace_tables::catalogue`] as `table=NAME/run=RUN/rank=RANK/part-NUMBER.parquet`: zstd, in the order
+//! [`export()`] writes each table of [`trace_tables::catalogue`] as `table=NAME/run=RUN/rank=RANK/part-NUMBER.parquet`: zstd, in the order
 //! of the table, row groups with statistics. `manifest.json` has the versions and the hash of each input; inputs that could not be
 //! read are rows of `table=failures`.
 //!

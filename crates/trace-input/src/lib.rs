@@ -4,7 +4,7 @@
 //! * [`read()`] opens a trace of any format, shows progress and reports its issues on standard
 //!   error;
 //! * [`read_each`] reads several, some at once, with bounded memory;
-//! * [`dumps`] and [`read_dump`] recognise and read dumps of PyTorch that are no traces;
+//! * [`dumps()`] and [`read_dump`] recognise and read dumps of PyTorch that are no traces;
 //! * [`kernel_rules`] reads the rules of `--classes`;
 //! * [`ranks`] determines which rank of the job recorded which trace.
 //!
