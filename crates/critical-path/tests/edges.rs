@@ -1130,7 +1130,7 @@ fn a_constant_distance_from_a_kernel_amid_others_is_no_polling() {
         .map(|id| format!("\"correlation\":{id},\"stream\":7,\"device\":0"))
         .collect();
     let mut rows = vec![mark("ProfilerStep#1", 0.0, 2_000.0)];
-    for round in 0..4 {
+    for round in 0..4_u32 {
         let at = 400.0 * f64::from(round);
         for n in 0..23_u32 {
             let id = ids[(round * 23) as usize + n as usize].as_str();
