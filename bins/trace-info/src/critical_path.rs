@@ -336,13 +336,16 @@ fn graph(kept: Vec<Kept>) -> Graph {
     Graph::new(parts, Some((&digests, &job)))
 }
 
-/// Returns the table for CSV and Parquet: steps, or the list of `--path` or `--ops`.
+/// Returns the table for CSV and Parquet: steps, the list of `--path` or `--ops`, or the predictions of `--what-if`.
 fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> report::Result<Table> {
     if args.path {
         return tables::segments(analysis, Form::Wide);
     }
     if args.ops {
         return tables::ops(analysis, Form::Wide);
+    }
+    if !args.what_if.is_empty() {
+        return tables::what_if(analysis);
     }
     tables::steps(analysis, Form::Wide, usize::MAX)
 }

@@ -218,8 +218,12 @@ pub fn step_rows(graph: &Graph) -> Result<Steps, Error> {
 
 /// Returns the error of the model, and begin and end of each step with typical latencies alone.
 fn model(graph: &Graph, chosen: &Chosen) -> (ReplayError, Vec<(i64, i64)>) {
-    let ends = graph.new_ends(&graph.model(chosen.window), &chosen.steps);
-    let identity = graph.replay(&Change::of("", Vec::new()), chosen.window);
+    let (typical, identity) = both(
+        graph.time.len(),
+        || graph.model(chosen.window),
+        || graph.replay(&Change::of("", Vec::new()), chosen.window),
+    );
+    let ends = graph.new_ends(&typical, &chosen.steps);
     let model_ns = new_window(chosen, &ends);
     let each = chosen.steps.iter().zip(&ends);
     let errors = each.filter_map(|((recording, at), (begin, end))| {
@@ -295,12 +299,19 @@ fn choose(graph: &Graph, options: &Options) -> Result<Chosen, Error> {
     }
 }
 
-/// Returns the recording whose last step ends last; the first of equal ones.
+/// Returns the recording whose last step ends last, of those that cover the window; the first of equal ones.
 fn last_to_end(graph: &Graph, chosen: &Chosen) -> usize {
-    let ends = chosen.steps.iter().map(|(recording, at)| {
-        let end = graph.steps[*recording][*at].end_ns;
-        (end, std::cmp::Reverse(*recording))
-    });
+    let step = |(recording, at): &(usize, usize)| &graph.steps[*recording][*at];
+    let mut covered = vec![0_i64; graph.steps.len()];
+    for place in &chosen.steps {
+        covered[place.0] += step(place).duration_ns();
+    }
+    let most = covered.iter().copied().max().unwrap_or(0);
+    // A recording that begins later lacks some of the time.
+    let covers =
+        |recording: usize| covered[recording].saturating_mul(100) >= most.saturating_mul(99);
+    let each = chosen.steps.iter().filter(|place| covers(place.0));
+    let ends = each.map(|place| (step(place).end_ns, std::cmp::Reverse(place.0)));
     ends.max().map_or(0, |(_, recording)| recording.0)
 }
 

@@ -67,6 +67,7 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
             .count(analysis.contradicted),
         );
     }
+    notes.extend(thin(analysis));
     let each = analysis.recordings.iter();
     let without: u32 = each.map(|row| row.marks_without_work).sum();
     if without > 0 {
@@ -97,6 +98,27 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
     for change in analysis.what_if.iter().filter(|change| change.touched == 0) {
         let text = format!("the change {} touches nothing in the window", change.change);
         notes.push(Note::new("touches_nothing", text));
+    }
+    notes
+}
+
+/// Returns what recordings with runtime calls lack: GPU activities, or the links between the two.
+fn thin(analysis: &Analysis) -> Vec<Note> {
+    let mut with_calls = analysis.recordings.iter().filter(|row| row.calls > 0);
+    let mut notes = Vec::new();
+    if with_calls.clone().any(|row| row.ops == 0) {
+        notes.push(Note::new(
+            "no_gpu_activity",
+            "no GPU activity is recorded: steps end with their last call, and how long the GPU works is not known; record it as \
+             well (ProfilerActivity.CUDA, rocprofv3 --kernel-trace)",
+        ));
+    }
+    if with_calls.any(|row| row.ops > 0 && row.unlinked == row.ops) {
+        notes.push(Note::new(
+            "no_flows",
+            "no GPU activity is linked to the call that launched it: each belongs to the step in which it starts, and launch and \
+             host time are part of unknown; keep the correlation ids of the recording",
+        ));
     }
     notes
 }
@@ -229,7 +251,12 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
     let most = format!("{most}{}", slow_steps(analysis, phase, &usual));
     let rank = analysis.straggler.as_ref().filter(|_| is_first);
     let rank = rank.map_or_else(String::new, held_up);
-    format!("{subject}: {bound}{most}{rank}.")
+    let has_gpu = analysis.recordings.iter().any(|row| row.ops > 0);
+    let lacks = match has_gpu {
+        true => "",
+        false => ", of what is recorded: there is no GPU activity",
+    };
+    format!("{subject}: {bound}{most}{rank}{lacks}.")
 }
 
 /// Returns the steps that a median speaks for: all, without those of more than twice the median where these few take a notable

@@ -247,7 +247,7 @@ impl Host {
                 self.of_slice.push((slice.id(), outer));
                 continue;
             }
-            if activity == Activity::UserAnnotation || begin < call_end {
+            if begin < call_end {
                 continue;
             }
             while let Some((ended, was_call, name)) = open.last().copied().filter(|o| o.0 <= begin)
@@ -255,7 +255,13 @@ impl Host {
                 found(&mut edge, ended, was_call, name);
                 open.pop();
             }
-            found(&mut edge, begin, false, open.last().and_then(|o| o.2));
+            let around = open.last().and_then(|o| o.2);
+            found(&mut edge, begin, false, around);
+            if activity == Activity::UserAnnotation {
+                // Its code enters and leaves it, but the function stays the one around it.
+                open.push((end, false, around));
+                continue;
+            }
             if is_call(activity) {
                 let name = slice.name().unwrap_or("");
                 let kind = kind_of(activity, name);

@@ -339,7 +339,10 @@ impl<'c> Effects<'c> {
                 scaled(latency(), both(factor, self.group_factor(Class::Sync)))
             }
             (EdgeKind::QueueFull, _) => scaled(latency(), self.group_factor(Class::QueueFull)),
-            (EdgeKind::Handoff, _) => scaled(recorded, self.group_factor(Class::Handoff)),
+            (EdgeKind::Handoff, _) => scaled(
+                graph.cost(edge, scope.node, false),
+                self.group_factor(Class::Handoff),
+            ),
             (EdgeKind::Issue | EdgeKind::Call, NodeOf::Point(point)) => {
                 self.call(graph, edge, scope, point, scaled)
             }

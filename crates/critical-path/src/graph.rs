@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use gpu_time::comm::{Job, RankDigest};
 use trace_model::kernel::collective::Collective;
+use trace_model::parallel::both;
 
+use crate::calls::QUIET_NS;
 use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
 use crate::names::{NONE, place};
 use crate::part::Part;
@@ -157,9 +159,6 @@ impl Graph {
         graph.connect(&joins);
         graph.sort();
         graph.price();
-        graph.residual = (0..place(graph.time.len()))
-            .map(|node| graph.take_in_excess(node))
-            .collect();
         let each = graph.parts.iter().zip(&graph.offsets);
         graph.steps = each
             .map(|(part, offset)| steps(part, &part.assigned, *offset))
@@ -267,7 +266,15 @@ impl Graph {
     fn sort(&mut self) {
         let time = &self.time;
         let mut order: Vec<u32> = (0..place(time.len())).collect();
-        order.sort_unstable_by_key(|&node| (time[node as usize], node));
+        let key = |node: &u32| (time[*node as usize], *node);
+        let (some, others) = order.split_at_mut(time.len() / 2);
+        both(
+            time.len(),
+            || some.sort_unstable_by_key(key),
+            || others.sort_unstable_by_key(key),
+        );
+        // The stable sort merges the two halves.
+        order.sort_by_key(key);
         let mut from = 0;
         let mut state = vec![0_u8; self.time.len()];
         while from < order.len() {
@@ -355,13 +362,43 @@ impl Graph {
         (part != NONE).then_some(part as usize)
     }
 
-    /// Stores the cost of each dependency and the group of the cost.
+    /// Stores the cost of each dependency with its group, and the unexplained time of each node.
     fn price(&mut self) {
-        self.costs = vec![0; self.from.len()];
-        self.groups = vec![None; self.from.len()];
-        for node in 0..place(self.time.len()) {
-            let from = self.first_edge[node as usize] as usize;
-            let to = self.first_edge[node as usize + 1] as usize;
+        let nodes = self.time.len();
+        let half = nodes / 2;
+        let cut = self.first_edge.get(half).copied().unwrap_or(0) as usize;
+        let mut costs = vec![0; self.from.len()];
+        let mut groups = vec![None; self.from.len()];
+        let mut residual = vec![0; nodes];
+        {
+            let costs = costs.split_at_mut(cut);
+            let groups = groups.split_at_mut(cut);
+            let residual = residual.split_at_mut(half);
+            let graph = &*self;
+            both(
+                nodes,
+                || graph.price_nodes(0, costs.0, groups.0, residual.0),
+                || graph.price_nodes(half, costs.1, groups.1, residual.1),
+            );
+        }
+        (self.costs, self.groups, self.residual) = (costs, groups, residual);
+    }
+
+    /// Fills in what [`Graph::price`] stores for the nodes from `begin` on, one for each of `residual`.
+    fn price_nodes(
+        &self,
+        begin: usize,
+        costs: &mut [i64],
+        groups: &mut [Option<Group>],
+        residual: &mut [i64],
+    ) {
+        let base = self.first_edge[begin] as usize;
+        for (node, residual) in (begin..).zip(residual) {
+            let (from, to) = (
+                self.first_edge[node] as usize,
+                self.first_edge[node + 1] as usize,
+            );
+            let node = place(node);
             for at in from..to {
                 let Some(kind) = self.tags[at].kind() else {
                     continue;
@@ -371,9 +408,10 @@ impl Graph {
                     kind,
                     evidence: self.tags[at].evidence(),
                 };
-                self.costs[at] = self.cost(edge, node, false);
-                self.groups[at] = self.group_of(edge, node);
+                costs[at - base] = self.cost(edge, node, false);
+                groups[at - base] = self.group_of(edge, node);
             }
+            *residual = self.take_in_excess(node, &mut costs[from - base..to - base]);
         }
     }
 
@@ -405,13 +443,14 @@ impl Graph {
     }
 
     /// Returns the recorded time of a node less its latest arrival. Where the binding latency explains that time up to its high
-    /// value, adds it to the cost of that latency: where something else arrives later under a change, a start no longer waits
-    /// for it.
-    fn take_in_excess(&mut self, node: u32) -> i64 {
+    /// value, adds it to the cost of that latency, one of the `costs` of its dependencies: where something else arrives later
+    /// under a change, a start no longer waits for it.
+    fn take_in_excess(&self, node: u32, costs: &mut [i64]) -> i64 {
         let recorded = self.time[node as usize];
+        let first = self.first_edge[node as usize] as usize;
         let arrivals = self
             .edges_at(node)
-            .map(|(at, edge)| self.time[edge.from as usize].saturating_add(self.costs[at]));
+            .map(|(at, edge)| self.time[edge.from as usize].saturating_add(costs[at - first]));
         let latest = arrivals.max().unwrap_or(recorded);
         let residual = recorded.saturating_sub(latest).max(0);
         if residual == 0 {
@@ -426,7 +465,7 @@ impl Graph {
         let excess = self.cost(edge, node, true) - self.cost(edge, node, false);
         match residual <= excess {
             true => {
-                self.costs[at] += residual;
+                costs[at - first] += residual;
                 0
             }
             // The latency does not explain the start: nothing tells what it waited for.
@@ -491,6 +530,8 @@ impl Graph {
             // A call that waited returns as soon as the wait is over; a collective begins with its
             // last rank.
             None if matches!(edge.kind, EdgeKind::Call | EdgeKind::Arrive) => 0,
+            // When neither thread does anything for longer, nothing tells what they wait for.
+            None if edge.kind == EdgeKind::Handoff => recorded.min(QUIET_NS),
             None => recorded,
         }
     }

@@ -123,6 +123,15 @@ impl Guesses {
             }
             let mut by_name: Vec<_> = by_name.into_iter().collect();
             by_name.sort_unstable();
+            // A thread that polls waits for all that it has submitted to a stream, and not for a kernel amid others.
+            let is_last = |op: u32, begin: i64| {
+                let list = &ops.by_stream[ops.stream[op as usize] as usize];
+                let next = list.get(list.partition_point(|other| *other <= op));
+                next.is_none_or(|next| match ops.call[*next as usize] {
+                    NONE => true,
+                    call => host.calls.begin[call as usize] >= begin,
+                })
+            };
             for (_, stretches) in by_name.iter().filter(|(_, list)| list.len() >= STRETCHES) {
                 let found: Option<Vec<(usize, u32, i64)>> = stretches
                     .iter()
@@ -134,6 +143,7 @@ impl Guesses {
                             let call = ops.call[*op as usize] as usize;
                             host.calls.thread[call] as usize == t
                                 && host.calls.begin[call] < quiet.begin
+                                && is_last(*op, quiet.begin)
                         })?;
                         (*done > quiet.begin).then_some((q, *op, quiet.end - done))
                     })

@@ -11,8 +11,32 @@ const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloade
 /// recorded with their file and line (`threading.py(607): wait`), call one of these, and their own time is work.
 fn is_blocking(name: &str) -> bool {
     let is_python = name.contains("): ") && !name.starts_with('<');
-    !is_python && matches!(Waiting::of_call(name), Some(Waiting::Input | Waiting::Peer))
+    !is_python
+        && (matches!(Waiting::of_call(name), Some(Waiting::Input | Waiting::Peer))
+            || name.contains("sched_yield"))
 }
+
+/// Returns `true` for the functions by which workers of vLLM take messages of their scheduler from shared memory.
+fn takes_messages(name: &str) -> bool {
+    name.contains("shm_broadcast.py")
+        && (name.ends_with("dequeue") || name.ends_with("acquire_read"))
+}
+
+/// Calls of the operating system that return when a message or a connection arrives from outside.
+const MESSAGES: [&str; 12] = [
+    "epoll_wait",
+    "epoll_pwait",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "recvmmsg",
+    "accept",
+    "accept4",
+];
 
 /// Meaning of the name of a host slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,6 +47,8 @@ pub(crate) struct HostName {
     pub(crate) data: bool,
     /// Only waits.
     pub(crate) blocking: bool,
+    /// Returns when a message arrives.
+    pub(crate) message: bool,
 }
 
 /// Scope of a synchronizing call, derived from its name.
@@ -120,9 +146,10 @@ impl<'t> Names<'t> {
         *slot.get_or_insert_with(|| {
             let name = id.map_or("", |id| trace.text(id));
             HostName {
-                requests: takes_requests(name),
+                requests: takes_requests(name) || takes_messages(name),
                 data: data.iter().any(|pattern| pattern.matches(name)),
                 blocking: is_blocking(name),
+                message: MESSAGES.contains(&name),
             }
         })
     }
@@ -154,6 +181,7 @@ mod tests {
             ("time.sleep", true),
             ("<built-in function sleep>", true),
             ("epoll_wait", true),
+            ("<built-in function sched_yield>", true),
             (
                 "<built-in method acquire of _thread.lock object at 0x7f>",
                 true,

@@ -90,6 +90,7 @@ impl Part {
         let Waiting {
             mut ties,
             mut contradicted,
+            has_wait_records,
             ..
         } = waiting;
         if !options.guesses {
@@ -133,7 +134,8 @@ impl Part {
         };
         part.find_nodes();
         part.sample_ties();
-        if options.guesses {
+        // A recording of all waits has no others.
+        if options.guesses && !has_wait_records {
             let explained = part.explained_by_events();
             let more = timing(&part.ops, |op| {
                 part.is_unexplained(op) && explained.binary_search(&place(op)).is_err()

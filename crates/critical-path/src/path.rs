@@ -222,10 +222,6 @@ impl Graph {
                 (stretch.class, stretch.name) = self.call_class(part, point);
                 give(stretch);
             }
-            (EdgeKind::Handoff, _) => {
-                stretch.class = Class::Handoff;
-                give(stretch);
-            }
             (EdgeKind::Arrive, _) => {
                 stretch.class = Class::Comm;
                 give(stretch);
@@ -239,6 +235,7 @@ impl Graph {
                         };
                         (class, self.parts[part].ops.name[op])
                     }
+                    NodeOf::Point(_) if kind == EdgeKind::Handoff => (Class::Handoff, NONE),
                     NodeOf::Point(point) => {
                         let class = match kind {
                             EdgeKind::QueueFull => Class::QueueFull,

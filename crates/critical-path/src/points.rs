@@ -325,6 +325,7 @@ impl Walk<'_> {
             requests,
             data,
         });
-        meaning.blocking && is_python && (requests || data)
+        let is_message = meaning.message && activity == Activity::Other;
+        is_message || (meaning.blocking && is_python && (requests || data))
     }
 }

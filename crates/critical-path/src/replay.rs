@@ -96,7 +96,11 @@ impl Graph {
                 touched += u64::from(is_touched);
                 let base = match edge.kind {
                     // The transfer does not include the wait for other ranks.
-                    EdgeKind::Transfer => effects.transfer_base(self, edge, scope, &time),
+                    EdgeKind::Transfer => {
+                        let base = effects.transfer_base(self, edge, scope, &time);
+                        touched += u64::from(base != time[edge.from as usize]);
+                        base
+                    }
                     _ => time[edge.from as usize],
                 };
                 let at = base.saturating_add(cost);

@@ -125,14 +125,15 @@ impl Assigned {
             out.host.push((mark.begin_ns, end));
             out.names.push(mark.name.clone());
         }
+        let has_links = ops.call.iter().any(|call| *call != NONE);
         for op in 0..ops.len() {
             let call = ops.call[op];
             if call != NONE {
                 if !calls.is_of_other(call as usize) {
                     out.of_op[op] = out.at(calls.begin[call as usize]);
                 }
-            } else if calls.len() == 0 {
-                // Without any call the marks can only be those of the device.
+            } else if !has_links {
+                // Where no work has a call, its own time is all that tells its step.
                 out.of_op[op] = out.at(ops.start[op]);
             }
         }

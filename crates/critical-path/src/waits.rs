@@ -57,7 +57,7 @@ pub(crate) struct Waiting<'w> {
     ops: &'w Ops,
     records: FxHashMap<u32, Record>,
     /// `true` if records show which streams waited for events.
-    has_wait_records: bool,
+    pub(crate) has_wait_records: bool,
     pub(crate) ties: Vec<Tie>,
     pub(crate) contradicted: u64,
     /// Synchronizations with a record of what they waited for: by operation, how long it ended behind the call, negative before.
@@ -114,10 +114,14 @@ impl<'w> Waiting<'w> {
     }
 
     fn stream_of(&self, device: i64, stream: i64) -> Option<usize> {
-        self.ops
-            .streams
-            .iter()
-            .position(|known| *known == (device, stream))
+        let streams = &self.ops.streams;
+        let exact = streams.iter().position(|known| *known == (device, stream));
+        exact.or_else(|| {
+            // Some profilers give all records the first device: a number that is used once tells the stream.
+            let mut same = streams.iter().enumerate().filter(|(_, s)| s.1 == stream);
+            let (at, _) = same.next()?;
+            same.next().is_none().then_some(at)
+        })
     }
 
     /// Returns the last operation of a stream that was submitted before an instant; for unlinked
@@ -201,13 +205,28 @@ impl<'w> Waiting<'w> {
                     let op = self.last_before(calls, 0, begin, end);
                     self.sync(calls, op, c, Evidence::Sure);
                 }
-                _ if end.saturating_sub(begin) >= LONG_WAIT_NS => {
-                    let op = self.last_ended_in(calls, begin, end);
-                    self.sync(calls, op, c, Evidence::Guess);
+                (Waits::Event, _) if used == 1 && self.done_on(calls, 0, c).is_some() => {
+                    let op = self.done_on(calls, 0, c);
+                    self.sync(calls, op, c, Evidence::Sure);
                 }
-                _ => {}
+                _ => {
+                    let is_long = end.saturating_sub(begin) >= LONG_WAIT_NS;
+                    let ended = is_long.then(|| self.last_ended_in(calls, begin, end));
+                    // A thread that computes on one stream waits for that stream.
+                    let own = thread_ops.only_stream[calls.thread[c] as usize];
+                    let found = ended.flatten().or_else(|| self.done_on(calls, own?, c));
+                    self.sync(calls, found, c, Evidence::Guess);
+                }
             }
         }
+    }
+
+    /// Returns the last work submitted to a stream before a call, unless it ended after the call: then the call waited for
+    /// something earlier.
+    fn done_on(&self, calls: &Calls, stream: usize, call: usize) -> Option<u32> {
+        let (begin, end) = (calls.begin[call], calls.end[call]);
+        let last = self.last_before(calls, stream, begin, end)?;
+        (self.ops.end[last as usize] <= end).then_some(last)
     }
 
     /// Returns the memcpy between host and device that a call waited for.
@@ -246,7 +265,8 @@ impl<'w> Waiting<'w> {
     fn sync(&mut self, calls: &mut Calls, op: Option<u32>, call: usize, evidence: Evidence) {
         let Some(op) = op else { return };
         let done = self.ops.end[op as usize];
-        if evidence == Evidence::Sure && !calls.submits(call) {
+        // Work that had ended when the call began was not waited for, and tells no clock.
+        if evidence == Evidence::Sure && !calls.submits(call) && done > calls.begin[call] {
             self.behind.push((op, done - calls.end[call]));
         }
         if done > calls.end[call] {
@@ -346,8 +366,19 @@ impl<'w> Waiting<'w> {
             }),
         };
         if let Some((from, to)) = found {
-            self.event(from, to, Evidence::Guess);
+            self.event(self.last_of_call(from), to, Evidence::Guess);
         }
+    }
+
+    /// Returns the last work that the call of `op` submitted to its stream: graphs submit many kernels.
+    fn last_of_call(&self, op: u32) -> u32 {
+        let call = self.ops.call[op as usize];
+        let list = &self.ops.by_stream[self.ops.stream[op as usize] as usize];
+        let from = list.partition_point(|other| *other < op);
+        let own = list[from..]
+            .iter()
+            .take_while(|other| self.ops.call[**other as usize] == call);
+        own.last().copied().unwrap_or(op)
     }
 
     fn event(&mut self, from: u32, to: u32, evidence: Evidence) {
@@ -455,6 +486,8 @@ pub(crate) struct ThreadOps {
     pub(crate) of: Vec<Vec<(i64, u32)>>,
     /// Work submitted by all threads.
     all: Vec<(i64, u32)>,
+    /// The stream of each thread that submits to one stream alone, apart from collectives.
+    only_stream: Vec<Option<usize>>,
 }
 
 impl ThreadOps {
@@ -479,7 +512,21 @@ impl ThreadOps {
         }
         let mut all = of.concat();
         all.sort_unstable();
-        Self { of, all }
+        let only_stream = of.iter().map(|list: &Vec<(i64, u32)>| {
+            // Collectives have streams of their own, which events join.
+            let computes = list.iter().filter(|entry| !ops.is_comm(entry.1 as usize));
+            let mut streams = computes.map(|entry| ops.stream[entry.1 as usize]);
+            let first = streams.next()?;
+            streams
+                .all(|stream| stream == first)
+                .then_some(first as usize)
+        });
+        let only_stream = only_stream.collect();
+        Self {
+            of,
+            all,
+            only_stream,
+        }
     }
 
     /// Returns the last operation that the thread of a call submitted before it.

@@ -110,16 +110,22 @@ fn by_thread(index: &TraceIndex<'_>, pattern: Option<&str>) -> Vec<(Option<Threa
             end_ns,
         };
         match marks.last_mut() {
-            // A mark that lies within another one or overlaps it is not a step.
-            Some(last) if begin_ns < last.mark.end_ns => {
+            // A mark that lies within another one is not a step.
+            Some(last) if begin_ns < last.mark.end_ns && end_ns <= last.mark.end_ns => {
                 if pattern.is_none() {
                     last.add(mark);
                 }
             }
-            _ => marks.push(Outer {
-                mark,
-                phases: Vec::new(),
-            }),
+            before => {
+                // Times are rounded: one that ends behind the begin of the next ends with it.
+                if let Some(last) = before {
+                    last.mark.end_ns = last.mark.end_ns.min(begin_ns);
+                }
+                marks.push(Outer {
+                    mark,
+                    phases: Vec::new(),
+                });
+            }
         }
     }
     by_thread
@@ -133,11 +139,9 @@ struct Outer {
 }
 
 impl Outer {
-    /// Takes in a mark that begins before this one ends, and not before those that were taken in.
+    /// Takes in a mark that lies within this one, and begins not before those that were taken in.
     fn add(&mut self, inner: Mark) {
-        let is_within = inner.end_ns <= self.mark.end_ns;
-        if !is_within || step_phase(&self.mark.name).is_some() || step_phase(&inner.name).is_none()
-        {
+        if step_phase(&self.mark.name).is_some() || step_phase(&inner.name).is_none() {
             return;
         }
         match self.phases.last_mut() {

@@ -232,6 +232,13 @@ impl Device {
         mb.reduce(f64::max).map(|mb| mb * 1e6)
     }
 
+    /// Returns `true` if a name has the model of this device as a word: the part of its key before the variant.
+    fn is_named_in(&self, name: &str) -> bool {
+        let model = self.row.key.split('-').next().unwrap_or("");
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| word.eq_ignore_ascii_case(model))
+    }
+
     /// Is this the device by its size and capability, where the name tells nothing?
     fn fits(&self, properties: &DeviceProperties) -> bool {
         let (Some(sms), Some(mem), Some(cc)) = (self.row.sms, self.row.mem_gb, &self.row.cc) else {
@@ -242,6 +249,11 @@ impl Device {
             .is_some_and(|(a, b)| format!("{a}.{b}") == *cc);
         capability && properties.sms == Some(sms) && fits_memory(properties, mem)
     }
+}
+
+/// Returns `true` for names that drivers give to any device.
+fn tells_nothing(name: &str) -> bool {
+    name.is_empty() || name == "AMD Radeon Graphics"
 }
 
 /// Devices report a few percent less than what the package has, or binary units.
@@ -339,7 +351,9 @@ impl Devices {
             .iter()
             .find(|device| !name.is_empty() && device.has_name(name));
         let Some(device) = named else {
-            let device = self.all.iter().find(|device| device.fits(properties))?;
+            let device = self.all.iter().find(|device| {
+                device.fits(properties) && (tells_nothing(name) || device.is_named_in(name))
+            })?;
             return Some(Recognised {
                 device,
                 how: "by multiprocessors, memory and compute capability".to_owned(),
@@ -438,6 +452,12 @@ mod tests {
             ("", 304, 206.1, (9, 4), Some("mi300x")),
             ("AMD Radeon Graphics", 304, 206.1, (9, 4), Some("mi300x")),
             ("AMD Radeon Graphics", 104, 68.7, (9, 0), Some("mi210")),
+            ("NVIDIA H100", 132, 85.0, (9, 0), Some("h100-sxm")),
+            // A name that tells another product.
+            ("NVIDIA L40", 142, 48.0, (8, 9), None),
+            ("NVIDIA H800", 132, 85.0, (9, 0), None),
+            ("NVIDIA GH200 480GB", 132, 102.0, (9, 0), None),
+            ("Acme GPU 9000", 132, 94.0, (9, 0), None),
             ("Some device", 7, 4.0, (1, 0), None),
             ("", 0, 0.0, (0, 0), None),
         ] {

@@ -63,14 +63,17 @@ pub(super) fn given(files: &[&str], kernel: Option<&str>) -> Result<Vec<Input>> 
     files.iter().map(input).collect()
 }
 
+/// Returns the folder of published recordings, which may be absent.
+pub(super) fn shared_data() -> PathBuf {
+    std::env::var_os("INFERSCOPE_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from)
+}
+
 /// Returns the standard files, generated under `target/bench-data` if missing.
 pub(super) fn standard() -> Result<Vec<Input>> {
     let folder = root().join("target/bench-data");
     std::fs::create_dir_all(&folder)?;
     let mut inputs = Vec::new();
-    let data = std::env::var_os("INFERSCOPE_DATA")
-        .map_or_else(|| root().join("../shared/data"), PathBuf::from);
-    let recording = data.join(RECORDING.0);
+    let recording = shared_data().join(RECORDING.0);
     if recording.is_file() {
         for (name, goal) in [
             ("sglang-33-copies.json", JSON),

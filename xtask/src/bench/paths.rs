@@ -1,7 +1,7 @@
-//! Measures `trace-info critical-path` against `trace-info gpu` on traces of a job, generated here, and the critical path of
-//! HolisticTraceAnalysis.
+//! Measures `trace-info critical-path` against `trace-info gpu`, and `roofline` against `kernels`, on traces of a job, generated
+//! here, and on published recordings; and the critical path of HolisticTraceAnalysis.
 
-use super::Case;
+use super::{Case, inputs};
 use crate::dataset;
 use crate::workspace::root;
 use anyhow::{Context as _, Result};
@@ -12,6 +12,40 @@ use std::process::Command;
 const HALF: &str = "513";
 const WHOLE: &str = "1026";
 const SHORT: &str = "41";
+
+/// Published recordings of which the limits are measured.
+const ROOFLINES: [&str; 2] = [
+    "perfetto/traces/b200_vllm_eager.json.gz",
+    "perfetto/traces/sglang_Qwen3-8B_prefilldecode.json.gz",
+];
+
+/// Published recordings that HolisticTraceAnalysis has a critical path of.
+const PEERS: [Peer; 3] = [
+    Peer {
+        file: "critical-path/traces/hta_alexnet.json.gz",
+        annotation: ["measure|forward", "0"],
+        step: &["--step-pattern", "*measure?forward*", "--step", "1"],
+    },
+    Peer {
+        file: "peers/traces/hta_nccl_data.json.gz",
+        annotation: ["ProfilerStep", "1"],
+        step: &["--step", "2"],
+    },
+    Peer {
+        file: "peers/traces/mi300_resnet_nccl.json.gz",
+        annotation: ["ProfilerStep", "1"],
+        step: &["--step", "2"],
+    },
+];
+
+/// A recording and the step of it that both analyse.
+struct Peer {
+    file: &'static str,
+    /// Name and instance of the annotation, from 0.
+    annotation: [&'static str; 2],
+    /// Arguments here.
+    step: &'static [&'static str],
+}
 
 /// Returns the cases; jobs are generated under `target/bench-data` if missing.
 pub(super) fn cases(release: &Path, peers: bool) -> Result<Vec<Case>> {
@@ -47,17 +81,66 @@ pub(super) fn cases(release: &Path, peers: bool) -> Result<Vec<Case>> {
         case.megabytes *= 64.0;
         cases.push(case);
     }
+    let data = inputs::shared_data();
+    let published = ROOFLINES.iter().map(|file| data.join(file));
+    let whole = folder.join("job-500MB").join("job-rank0.json");
+    for file in published
+        .filter(|file| file.is_file())
+        .chain(std::iter::once(whole))
+    {
+        for (title, command, goal) in [
+            ("trace-info kernels, 1 thread", "kernels", ""),
+            (
+                "trace-info roofline, 1 thread",
+                "roofline",
+                "kernels + 30 % CPU",
+            ),
+        ] {
+            let mut run = Command::new(release.join("trace-info"));
+            run.arg(command)
+                .arg(&file)
+                .args(["--format", "csv", "--threads", "1"]);
+            cases.push(Case::new(&file, title, run, goal)?);
+        }
+    }
     if peers {
         let file = job(&folder, "job-short", "2", "24")?.join("job-rank0.json");
-        let mut here = Command::new(release.join("trace-info"));
-        here.arg("critical-path").arg(&file).args(["--step", "2"]);
-        cases.push(Case::new(&file, "critical-path --step 2", here, "")?);
-        let mut other = Command::new("python3");
-        let script = root().join("xtask/src/bench/peer_path.py");
-        other.arg(script).arg(&file).args(["step", "1"]);
-        cases.push(Case::new(&file, "HolisticTraceAnalysis", other, "")?);
+        add_peers(
+            &mut cases,
+            release,
+            &file,
+            (["step", "1"], &["--step", "2"]),
+        )?;
+        for peer in PEERS {
+            let file = data.join(peer.file);
+            if file.is_file() {
+                add_peers(&mut cases, release, &file, (peer.annotation, peer.step))?;
+            }
+        }
     }
     Ok(cases)
+}
+
+/// Adds the critical path of one step of a file, here and by HolisticTraceAnalysis.
+fn add_peers(
+    cases: &mut Vec<Case>,
+    release: &Path,
+    file: &Path,
+    (annotation, step): ([&str; 2], &[&str]),
+) -> Result<()> {
+    let mut here = Command::new(release.join("trace-info"));
+    here.arg("critical-path").arg(file).args(step);
+    cases.push(Case::new(file, "critical-path, one step", here, "")?);
+    let mut other = Command::new("python3");
+    let script = root().join("xtask/src/bench/peer_path.py");
+    other.arg(script).arg(file).args(annotation);
+    cases.push(Case::new(
+        file,
+        "HolisticTraceAnalysis, one step",
+        other,
+        "",
+    )?);
+    Ok(())
 }
 
 /// Generates the traces of a job unless they are there; returns their folder.
