@@ -50,6 +50,9 @@ pub(crate) struct WhyCli {
     /// Write GPU time by launch stack as a profile for speedscope
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) speedscope: Option<PathBuf>,
+    /// Replace outputs that exist already
+    #[arg(long, help_heading = "Output")]
+    pub(crate) force: bool,
     /// End with exit code 1 if a finding of this kind is at least likely, or one costs this much of a step (5%, 2ms)
     #[arg(long, value_name = "KIND|COST", value_parser = fail_on, help_heading = "Output")]
     pub(crate) fail_on: Vec<FailOn>,

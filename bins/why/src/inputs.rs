@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use anyhow::Context as _;
 use cli::{ProgressLine, Stage, VerbosityArgs};
 use findings::{
     Companion, Document, File, Reads, Recording, RecordingOptions, Request, Role, Side, arg_keys,
@@ -64,8 +65,18 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
         true => read,
         false => join_captures(read, &inputs.traces, question, &options),
     };
+    let replaying: Vec<(u32, Side)> = read
+        .iter()
+        .zip(&inputs.traces)
+        .filter_map(|(result, source)| Some((result.as_ref().ok()?, source.side)))
+        .filter(|(recording, _)| recording.replays_graphs())
+        .map(|(recording, side)| (recording.rank(), side))
+        .collect();
     let mut recordings = Vec::new();
     let mut taken: Vec<Side> = Vec::new();
+    // Without anything that could be read there is no answer to give.
+    let is_all_unread = !read.is_empty() && read.iter().all(Result::is_err);
+    let has_others = !inputs.files.is_empty();
     for (source, result) in inputs.traces.iter().zip(read) {
         let mut file = File {
             name: source.path.display().to_string(),
@@ -85,8 +96,14 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
                 }
                 file.format = recording.format().to_owned();
                 file.rank = Some(recording.rank());
-                if let Some(text) = recording.no_gpu_work() {
-                    file.problem = Some(text.to_owned());
+                let is_replayed = replaying.contains(&(recording.rank(), source.side));
+                match recording.no_gpu_work() {
+                    // The capture of what another recording replays.
+                    Some(_) if is_replayed && !recording.replays_graphs() => {
+                        file.role = Role::Capture;
+                    }
+                    Some(text) => file.problem = Some(text.to_owned()),
+                    None => {}
                 }
                 let is_wanted = question.rank.is_none_or(|rank| rank == recording.rank());
                 let is_first = is_wanted && !taken.contains(&source.side);
@@ -101,8 +118,8 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
                 }
             }
             Err(error) => {
-                if question.input.strict {
-                    return Err(error);
+                if question.input.strict || (is_all_unread && !has_others) {
+                    return Err(of_all(error, &inputs.traces));
                 }
                 file.role = Role::Unused;
                 // The file is named beside its problem.
@@ -135,6 +152,16 @@ pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Doc
         explain(recordings, &request)
     });
     document.map_err(|error| cli::usage(error.to_string()))
+}
+
+/// Returns the error of the first file, with the number of others that could not be read either.
+fn of_all(error: anyhow::Error, sources: &[Source]) -> anyhow::Error {
+    match sources.len() {
+        0 | 1 => error,
+        n => error.context(format!(
+            "none of {n} files could be read; the first of them"
+        )),
+    }
 }
 
 /// Answers for two sides that are tables of cycles or samples; `None` if they are not.
@@ -180,6 +207,12 @@ fn tables(question: &Question, command: &str) -> Option<Document> {
     Some(findings::explain_tables(&one, &two, &request))
 }
 
+/// Returns `true` for the names of tables that [`tables`] reads.
+fn is_table(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| name.contains("_perf_data.csv") || name.contains("_counters_data.csv"))
+}
+
 /// Returns `true` if a name given by the user means this file.
 fn is_file(path: &Path, name: &str) -> bool {
     path == Path::new(name) || path.file_name().is_some_and(|own| own == name)
@@ -223,11 +256,33 @@ fn find(
             let roles: Vec<(PathBuf, Role)> = roles.collect();
             let clock = path.join("clock.json");
             inputs.clocks.extend(clock.is_file().then_some(clock));
-            match trace_input::expand_ranks(&[path], question.verbosity) {
+            let denied = sniff::unreadable_in(&path);
+            if question.input.strict
+                && let Some((folder, reason)) = denied.first()
+            {
+                anyhow::bail!("{}: {reason}", folder.display());
+            }
+            let found = match denied.is_empty() {
+                true => trace_input::expand_ranks(&[path], question.verbosity),
+                false => around(&path, &denied, question.verbosity),
+            };
+            match found {
                 Ok(found) => traces.extend(found),
                 // A folder may hold logs alone.
                 Err(_) if !roles.is_empty() => {}
                 Err(error) => return Err(error),
+            }
+            for (folder, reason) in denied {
+                question
+                    .verbosity
+                    .note(format!("warning: not used: {}: {reason}", folder.display()));
+                inputs.files.push(File {
+                    name: folder.display().to_string(),
+                    role: Role::Unused,
+                    side,
+                    problem: Some(reason),
+                    ..File::default()
+                });
             }
             others.extend(roles);
             continue;
@@ -266,6 +321,9 @@ fn find(
             Role::Samples => Some(
                 "results of a benchmark or metrics: compare two with 'inferscope perf-compare'",
             ),
+            _ if is_table(&path) => Some(
+                "a table of cycles or samples: give the slower side with --candidate and the other one with --baseline",
+            ),
             _ => Some("no recording, and no log that is used beside one"),
         };
         if role == Role::BlockIo {
@@ -281,6 +339,41 @@ fn find(
         });
     }
     Ok(())
+}
+
+/// Returns the traces of a folder of which some folders cannot be listed.
+fn around(
+    folder: &Path,
+    denied: &[(PathBuf, String)],
+    verbosity: VerbosityArgs,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let is_around = |path: &Path| denied.iter().any(|(own, _)| own.starts_with(path));
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    entries.sort();
+    let mut found = Vec::new();
+    for path in entries {
+        let is_hidden = path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if is_hidden || denied.iter().any(|(own, _)| *own == path) {
+            continue;
+        }
+        match (path.is_dir(), is_around(&path)) {
+            (true, true) => found.extend(around(&path, denied, verbosity)?),
+            // Folders without traces are no error beside others.
+            (true, false) => {
+                found.extend(trace_input::expand_ranks(&[path], verbosity).unwrap_or_default());
+            }
+            (false, _) if trace_input::is_trace(&path) && !trace_input::without_events(&path) => {
+                found.extend(trace_input::expand_ranks(&[path], verbosity)?);
+            }
+            (false, _) => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Reads the first block I/O log; others are named as not used.
@@ -369,6 +462,9 @@ fn read(
         verbose: false,
     };
     let line = ProgressLine::start("reading", question.verbosity);
+    let counter = line.counter();
+    let bytes = |source: &Source| source.path.metadata().map_or(0, |meta| meta.len());
+    counter.add_total(sources.iter().map(bytes).sum());
     let one = |source: &Source| -> anyhow::Result<Recording> {
         let mut input = question.input.clone();
         input.threads = std::num::NonZeroUsize::new(threads.div_ceil(workers));
@@ -387,6 +483,7 @@ fn read(
                 return done;
             };
             done.push((at, one(source)));
+            counter.add_done(bytes(source));
         }
     };
     let mut all: Vec<(usize, anyhow::Result<Recording>)> = match workers {
@@ -406,6 +503,9 @@ fn read(
     all.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Maximum number of captures of one rank: each is read again for each of its replays.
+const CAPTURES: usize = 4;
+
 /// Reads recordings that replay graphs again, together with the captures of the same rank, which hold the sizes of operators.
 fn join_captures(
     mut read: Vec<anyhow::Result<Recording>>,
@@ -413,13 +513,13 @@ fn join_captures(
     question: &Question,
     options: &RecordingOptions,
 ) -> Vec<anyhow::Result<Recording>> {
-    let captures: Vec<(usize, u32, Side)> = read
+    let captures: Vec<(usize, u32, Side, bool)> = read
         .iter()
         .zip(sources)
         .enumerate()
         .filter_map(|(at, (result, source))| {
             let recording = result.as_ref().ok().filter(|r| !r.replays_graphs())?;
-            Some((at, recording.rank(), source.side))
+            Some((at, recording.rank(), source.side, recording.is_capture()))
         })
         .collect();
     let quiet = VerbosityArgs {
@@ -438,8 +538,14 @@ fn join_captures(
         let rank = recording.rank();
         let own = captures
             .iter()
-            .filter(|(_, of, side)| *of == rank && *side == source.side);
-        let own: Vec<usize> = own.map(|(at, ..)| *at).collect();
+            .filter(|(_, of, side, _)| *of == rank && *side == source.side);
+        let mut own: Vec<(usize, bool)> = own.map(|(at, _, _, is)| (*at, *is)).collect();
+        // Many recordings of one rank are sessions of their own, of which only those that capture belong to a replay.
+        if own.len() > CAPTURES {
+            own.retain(|(_, is_capture)| *is_capture);
+            own.truncate(CAPTURES);
+        }
+        let own: Vec<usize> = own.into_iter().map(|(at, _)| at).collect();
         if !recording.replays_graphs() || own.is_empty() {
             continue;
         }

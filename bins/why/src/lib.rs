@@ -52,6 +52,7 @@ pub fn extract_command() -> clap::Command {
 }
 
 fn run(cli: &WhyCli, command: String) -> anyhow::Result<Outcome> {
+    output::check(cli)?;
     let document = inputs::answer(&cli.question, command)?;
     output::write(cli, &document)?;
     Ok(output::outcome(cli, &document))

@@ -8,8 +8,8 @@ use findings::{Confidence, Document, Finding, Shape, Side};
 
 use crate::args::{FailOn, WhyCli};
 
-/// Writes the answer where it is asked for.
-pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
+/// Checks that no output replaces an input, or without `--force` an earlier result.
+pub(crate) fn check(cli: &WhyCli) -> anyhow::Result<()> {
     let inputs = [
         &cli.question.paths,
         &cli.question.baseline,
@@ -17,9 +17,20 @@ pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
     ];
     let files = [&cli.perfetto, &cli.output, &cli.speedscope];
     cli::refuse_overwrite(inputs.into_iter().flatten(), files.into_iter().flatten())?;
-    if let Some(path) = files.into_iter().flatten().find(|path| path.is_file()) {
-        return Err(cli::usage(format!("{}: exists already", path.display())));
+    let mut earlier = files.into_iter().flatten().filter(|path| path.is_file());
+    match earlier.next() {
+        Some(path) if !cli.force => Err(cli::usage(format!(
+            "{}: exists already: name another file, or replace it with --force",
+            path.display()
+        ))),
+        _ => Ok(()),
     }
+}
+
+/// Writes the answer where it is asked for.
+pub(crate) fn write(cli: &WhyCli, document: &Document) -> anyhow::Result<()> {
+    // It may have been written while the recordings were read.
+    check(cli)?;
     if let Some(path) = &cli.perfetto {
         let mut file = AtomicFile::create(path)?;
         perfetto_reader::write::write_trace(&findings::tracks(document)?, &mut file)?;

@@ -78,6 +78,44 @@ fn text_of(head: &[u8]) -> Option<&str> {
     (!text.contains('\0')).then_some(text)
 }
 
+/// Depth to which folders are searched for traces.
+const DEPTH: u32 = 16;
+
+/// Returns the folders within a folder that cannot be listed, with the reason, in the order of their names.
+pub(crate) fn unreadable_in(folder: &Path) -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, depth: u32, out: &mut Vec<(PathBuf, String)>) {
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let reason = match error.kind() {
+                    std::io::ErrorKind::PermissionDenied => {
+                        "permission denied: the folder cannot be listed".to_owned()
+                    }
+                    _ => format!("the folder cannot be listed: {error}"),
+                };
+                out.push((folder.to_owned(), reason));
+                return;
+            }
+        };
+        let own = entries.filter_map(Result::ok).filter(|entry| {
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            !is_hidden && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        });
+        let mut own: Vec<PathBuf> = own.map(|entry| entry.path()).collect();
+        own.sort();
+        for path in own {
+            if depth > 0 {
+                walk(&path, depth - 1, out);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    walk(folder, DEPTH, &mut out);
+    // The folder that was given is an error of its own.
+    out.retain(|(path, _)| path != folder);
+    out
+}
+
 /// Returns the files of a folder that do not have the name of a trace, two levels deep, in the order of their names.
 pub(crate) fn others_in(folder: &Path) -> Vec<PathBuf> {
     fn walk(folder: &Path, depth: u32, out: &mut Vec<PathBuf>) {

@@ -45,14 +45,17 @@ pub struct Kind {
     /// What would refute it.
     pub refute: String,
     remedy: Option<String>,
+    /// The same for a job that trains.
+    training: Option<String>,
     source: Option<String>,
 }
 
 impl Kind {
-    /// Returns the remedy with its source.
-    pub fn remedy(&self) -> Option<Remedy> {
+    /// Returns the remedy with its source, for a job that trains a model or one that serves it.
+    pub fn remedy(&self, is_training: bool) -> Option<Remedy> {
+        let training = self.training.clone().filter(|_| is_training);
         Some(Remedy {
-            text: self.remedy.clone()?,
+            text: training.or_else(|| self.remedy.clone())?,
             source: self.source.clone()?,
         })
     }

@@ -133,6 +133,10 @@ impl Compared<'_> {
         }
     }
 
+    fn is_certain(&self) -> bool {
+        self.tail.is_some() || self.step.verdict == Statement::Changed
+    }
+
     /// What the difference makes of all steps of the candidate.
     fn whole(&self) -> i64 {
         let n = i64::try_from(self.pair.phases[1].steps.len()).unwrap_or(i64::MAX);
@@ -164,7 +168,8 @@ pub(crate) fn compare(
     // The first has most time.
     let changed = compared.iter().enumerate().rev();
     let changed = changed.filter(|(_, one)| one.is_changed());
-    let at = changed.max_by_key(|(_, one)| one.whole());
+    // What is certain comes before what chance explains as well.
+    let at = changed.max_by_key(|(_, one)| (one.is_certain(), one.whole()));
     let at = at.map_or(0, |(at, _)| at);
     if compared.is_empty() {
         let names = |job: &Job| {

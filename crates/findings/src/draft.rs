@@ -25,6 +25,8 @@ pub(crate) enum Gain {
     Replay { change: Change, is_capped: bool },
     /// What the affected steps take longer than the others of the same graph: nothing is left to replay.
     Cost,
+    /// This part of the cost.
+    CostPart(f64),
     /// No change is known that would remove it.
     Unknown,
 }
@@ -55,6 +57,8 @@ pub(crate) struct Draft {
     pub(crate) phase: String,
     /// Place of each affected step among those of the job, and the time that it costs there.
     pub(crate) values: Vec<(usize, i64)>,
+    /// The same with the whole time on the path, part of which runs beside GPU work: what a gain beyond the cost comes from.
+    pub(crate) on_path: Vec<(usize, i64)>,
     /// Number and time of the steps that the share is of; those of the phase if none.
     pub(crate) whole: Option<(usize, i64)>,
     /// Part of the cost that rests on guessed dependencies.
@@ -80,6 +84,7 @@ impl Draft {
             about: String::new(),
             phase: phase.name.clone(),
             values: Vec::new(),
+            on_path: Vec::new(),
             whole: None,
             guessed_ns: 0,
             is_state: false,
@@ -116,6 +121,7 @@ impl Draft {
         takes: impl Fn(&Item) -> bool,
     ) -> Self {
         self = self.over(job, phase, &takes);
+        self.on_path = std::mem::take(&mut self.values);
         let each = phase
             .steps
             .iter()
@@ -123,6 +129,22 @@ impl Draft {
         self.values = each.collect();
         self.keep_affected();
         self
+    }
+
+    /// Takes the whole time on the path as the cost where that alone explains the gain: other streams work meanwhile.
+    pub(crate) fn explain_gain(&mut self, gain_ns: i64) {
+        let is_beyond = gain_ns.saturating_mul(10) > self.total_ns().saturating_mul(13);
+        if self.kind != "host_bound" || !is_beyond || self.on_path.is_empty() {
+            return;
+        }
+        self.values = std::mem::take(&mut self.on_path);
+        self.strength = Strength::Favoured;
+        for (name, value) in &mut self.words {
+            if *name == "does" {
+                "is on the critical path, in part beside GPU work of other streams"
+                    .clone_into(value);
+            }
+        }
     }
 
     /// Keeps the steps that are affected: those with at least a quarter of the longest time. Where these are most, all with any
@@ -239,7 +261,8 @@ impl Draft {
             evidence: self.evidence,
             commands: self.commands,
             refute: kind.refute.clone(),
-            remedy: kind.remedy(),
+            // Loading data is what training waits for.
+            remedy: kind.remedy(job.headline_facts().is_training || self.about == "input data"),
         }
     }
 
@@ -272,7 +295,8 @@ fn since(draft: &Draft, job: &Job, phase: &Phase) -> Option<u32> {
 pub(crate) fn phase_word(phase: &str) -> String {
     match phase {
         "whole" => "recorded".to_owned(),
-        "unknown" => "engine".to_owned(),
+        // What recurs on the host: iterations, or blocks of one.
+        "unknown" => "recurring".to_owned(),
         // Names of marks are no words.
         name if name.contains(['*', '#', '(', '[']) => "recorded".to_owned(),
         name => plain(name, 40),

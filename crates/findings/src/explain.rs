@@ -139,7 +139,7 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         if document.answer.sentence.is_empty() {
             let text = match without.first() {
                 Some(text) => text.clone(),
-                None => "no recording could be read".to_owned(),
+                None => none_read(&request.files),
             };
             cannot_say(&mut document, &text);
         }
@@ -182,6 +182,7 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
             catalogue,
             reads: request.storage.as_ref(),
             logs: &logs,
+            captures: captures(&document.scope.files, job.side),
             traces: match is_pair || !are_only_traces(request, job) {
                 true => own_paths(job),
                 false => paths.clone(),
@@ -244,6 +245,20 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     document.figures = figures::figures(&jobs, request, &of_last);
     document.next = next(&document, &paths);
     Ok(document)
+}
+
+/// Returns why nothing was read, by the first file that was not used.
+fn none_read(files: &[File]) -> String {
+    let first = files
+        .iter()
+        .find_map(|file| Some((&file.name, file.problem.as_deref()?)));
+    match first {
+        Some((name, problem)) => {
+            let name = crate::numbers::plain(name, 200);
+            format!("no recording could be read; {name}: {problem}")
+        }
+        None => "no recording could be read".to_owned(),
+    }
 }
 
 /// Returns what was assumed about recordings of several ranks.
@@ -384,6 +399,14 @@ fn are_only_traces(request: &Request, job: &Job) -> bool {
         && request.files.iter().all(|file| file.role == Role::Trace)
 }
 
+/// Returns the captures of a side as arguments of a command.
+fn captures(files: &[File], side: Side) -> Vec<String> {
+    let own = files
+        .iter()
+        .filter(|file| file.role == Role::Capture && file.side == side);
+    own.map(|file| words::quoted(&file.name)).collect()
+}
+
 fn own_paths(job: &Job) -> String {
     let quoted: Vec<String> = job
         .facts
@@ -433,10 +456,11 @@ fn findings(context: &Context<'_>) -> Vec<(Finding, i64)> {
         .collect();
     let predicted = job.predict(&changes);
     let each = found.into_iter().zip(places);
-    let finished = each.filter_map(|((draft, phase), place)| {
+    let finished = each.filter_map(|((mut draft, phase), place)| {
         let kind = context.catalogue.kind(draft.kind)?;
         let gain_ns: i64 = match (&draft.gain, place.and_then(|place| predicted.get(place))) {
             (Gain::Cost, _) => draft.total_ns(),
+            (Gain::CostPart(part), _) => crate::numbers::part_of(draft.total_ns(), *part),
             (Gain::Replay { is_capped, .. }, Some(new)) => {
                 // Of the affected steps if it is capped by their cost, else of all.
                 let gain_of = |at: usize| {
@@ -463,6 +487,7 @@ fn findings(context: &Context<'_>) -> Vec<(Finding, i64)> {
             }
             _ => 0,
         };
+        draft.explain_gain(gain_ns);
         Some((draft.finish(kind, job, phase, gain_ns), gain_ns))
     });
     finished.collect()
@@ -584,9 +609,14 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
         lacks.push("steps of the engine");
     }
     let coverage = facts.limits.coverage_pct.unwrap_or(0.0);
-    if (coverage < 50.0 || facts.limits.device.is_empty()) && group(Group::Gpu) >= 20.0 {
-        let mut calls = facts.calls.iter();
-        let has_graphs = calls.any(|call| call.kind == trace_model::kernel::Activity::GraphLaunch);
+    let mut calls = facts.calls.iter();
+    let has_graphs = calls.any(|call| call.kind == trace_model::kernel::Activity::GraphLaunch);
+    // Numbers of work outside of the steps say nothing of what they replay.
+    let main = job.phases.first();
+    let is_unknown =
+        has_graphs && main.is_some_and(|phase| crate::family_device_limit(job, phase).is_none());
+    let lacks_sizes = coverage < 50.0 || facts.limits.device.is_empty() || is_unknown;
+    if lacks_sizes && group(Group::Gpu) >= 20.0 {
         lacks.push(match has_graphs {
             _ if facts.graphs_whole > 0 => "kernels of graphs",
             true if facts.has_capture => "sizes of operators",

@@ -9,6 +9,7 @@ use trace_model::kernel::KernelClass;
 use trace_model::step_name::{step_batch, step_group, step_kind};
 
 use crate::document::{Note, Side};
+use crate::left_out::{leave_out_behind_others, leave_out_warm_up};
 use crate::recording::{Facts, Recording};
 
 /// Part of the time in collectives.
@@ -92,10 +93,14 @@ pub(crate) struct StepFact {
     pub(crate) items: Vec<Item>,
     /// Runs of elementwise kernels with nothing else between them.
     pub(crate) chains: Vec<Chain>,
+    /// Attention in separate kernels: product, softmax and what is between, product.
+    pub(crate) attention: Vec<Chain>,
     /// Time of the path in which the recorder worked and the GPU had nothing to do.
     pub(crate) overhead_ns: i64,
     /// Stretches without GPU activity, ascending.
     pub(crate) gaps: Vec<Gap>,
+    /// The step before it is one of another phase: what the host still does of that falls to this one.
+    pub(crate) is_behind_other: bool,
     /// Whether the answer uses it.
     pub(crate) is_used: bool,
     pub(crate) batch: Option<u64>,
@@ -105,6 +110,14 @@ pub(crate) struct StepFact {
 impl StepFact {
     pub(crate) fn host(&self) -> Interval {
         (self.row.host_begin_ns, self.row.host_end_ns)
+    }
+
+    /// Returns the time before its own begin on the host: it begins where the GPU work of the step before ends, of which the host may
+    /// have more to do. Without its waits for requests and data, which belong to no step before it.
+    pub(crate) fn before_ns(&self) -> i64 {
+        let before = self.row.host_begin_ns - self.row.begin_ns;
+        let waits = self.sum(|item| matches!(item.group(), Group::Wait | Group::Input));
+        (before - waits).max(0)
     }
 
     /// Sum of the time of items that a predicate takes in which the GPU had nothing to do.
@@ -212,7 +225,7 @@ impl Job {
                     let doubts = found.doubts.iter();
                     notes.extend(doubts.map(|doubt| note(doubt.code(), &doubt.to_string())));
                 }
-                Err(error) => return Err(NoJob::SeveralJobs(error.to_string())),
+                Err(error) => return Err(NoJob::SeveralJobs(few(&error.to_string()))),
             }
         }
         let (mut facts, mut parts) = (Vec::new(), Vec::new());
@@ -403,12 +416,15 @@ impl Job {
         };
         let mut steps = Vec::new();
         let mut known: Vec<String> = Vec::new();
+        let mut last_phase: Option<String> = None;
         let mut sums: FxHashMap<(Class, Portion, u32, String), Item> = FxHashMap::default();
         for step in self.graph.steps(self.at) {
             let Some(row) = rows.get(&step.number) else {
                 continue;
             };
             let phase = step_group(&step.name);
+            let before = last_phase.replace(phase.clone());
+            let is_behind_other = before.is_some_and(|before| before != phase);
             if !known.contains(&phase) {
                 known.push(phase.clone());
             }
@@ -422,6 +438,7 @@ impl Job {
             let mut is_first = true;
             let mut overhead = 0;
             let mut chains: Vec<Chain> = Vec::new();
+            let mut attention = crate::attention::Separate::default();
             // The chain so far, and the time since its last kernel.
             let (mut chain, mut since) = (Chain::default(), 0);
             for segment in self.graph.path(self.at, step) {
@@ -474,6 +491,7 @@ impl Job {
                         since = 0;
                     }
                 }
+                attention.add(segment.class, whole);
                 let idle = match segment.class.group() {
                     Group::Gpu => 0,
                     Group::Comm => {
@@ -553,8 +571,10 @@ impl Job {
                 phase,
                 items,
                 chains,
+                attention: attention.found,
                 gaps,
                 overhead_ns: overhead,
+                is_behind_other,
                 is_used: row.duration_ns > 0 && !row.flags.contains(&critical_path::Flag::Clipped),
                 batch: batch.and_then(|batch| batch.batch_size()),
                 tokens: batch.and_then(|batch| batch.all_tokens()),
@@ -599,6 +619,9 @@ impl Job {
                         .to_owned(),
                 ));
             }
+        }
+        if let Some(text) = leave_out_behind_others(&mut steps, self.focus) {
+            self.notes.push(note("behind_other", &text));
         }
         if steps.iter().all(|step| !step.is_used) {
             steps.iter_mut().for_each(|step| step.is_used = true);
@@ -647,42 +670,6 @@ impl Job {
     }
 }
 
-/// Ratio to the other steps of its phase from which the first step of a recording is warm-up: modules are loaded, kernels
-/// compiled, caches filled.
-const WARM_UP: i64 = 3;
-
-/// Fewer other steps of a phase than this do not make its first one warm-up.
-const OTHERS: usize = 3;
-
-/// Leaves out steps that are called warm-up, and a first step that takes far longer than the others of its phase. Returns what was
-/// left out by its time.
-fn leave_out_warm_up(steps: &mut [StepFact], focus: Option<usize>) -> Option<String> {
-    for (at, step) in steps.iter_mut().enumerate() {
-        let name = step.row.name.to_ascii_lowercase();
-        if (name.contains("warmup") || name.contains("warm_up")) && focus != Some(at) {
-            step.is_used = false;
-        }
-    }
-    let first = steps.iter().position(|step| step.is_used)?;
-    let phase = steps[first].phase.clone();
-    let others = steps.iter().skip(first + 1);
-    let others = others.filter(|step| step.is_used && step.phase == phase);
-    let mut others: Vec<i64> = others.map(|step| step.row.duration_ns).collect();
-    others.sort_unstable();
-    let usual = *others.get(others.len() / 2)?;
-    let own = steps[first].row.duration_ns;
-    if own <= WARM_UP * usual || focus == Some(first) || others.len() < OTHERS {
-        return None;
-    }
-    steps[first].is_used = false;
-    Some(format!(
-        "step {} is left out as warm-up: it takes {}, the others of its phase {} (median)",
-        steps[first].row.step,
-        crate::numbers::time(own),
-        crate::numbers::time(usual)
-    ))
-}
-
 /// Returns the length of the part of an interval that lies in a list of intervals, which are ascending and apart.
 pub(crate) fn overlap(all: &[Interval], (begin, end): Interval) -> i64 {
     let from = all.partition_point(|(_, last)| *last <= begin);
@@ -694,6 +681,28 @@ pub(crate) fn overlap(all: &[Interval], (begin, end): Interval) -> i64 {
         sum += last.min(&end) - first.max(&begin);
     }
     sum
+}
+
+/// Maximum number of files that a sentence names.
+const NAMED: usize = 4;
+
+/// Returns a sentence with at most the first names of a list in parentheses.
+fn few(text: &str) -> String {
+    let Some((before, rest)) = text.split_once(" (") else {
+        return text.to_owned();
+    };
+    let Some((list, after)) = rest.split_once("): ") else {
+        return text.to_owned();
+    };
+    let names: Vec<&str> = list.split(", ").collect();
+    match names.get(..NAMED) {
+        Some(first) if names.len() > NAMED => format!(
+            "{before} ({} and {} more): {after}",
+            first.join(", "),
+            names.len() - NAMED
+        ),
+        _ => text.to_owned(),
+    }
 }
 
 /// Returns the wait of each run of a collective: for the last rank, or where a member is not known to be recorded, for the last
@@ -715,6 +724,17 @@ pub(crate) fn note(kind: &str, text: &str) -> Note {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_name_few_files() {
+        let text = "5 files are recordings of rank 0 (a, b, c, d, e): they are several sessions";
+        let expected =
+            "5 files are recordings of rank 0 (a, b, c, d and 1 more): they are several sessions";
+        assert_eq!(few(text), expected);
+        let short = "2 files are recordings of rank 0 (a, b): they are several sessions";
+        assert_eq!(few(short), short);
+        assert_eq!(few("no ranks"), "no ranks");
+    }
 
     #[test]
     fn overlaps_are_those_of_single_instants() {

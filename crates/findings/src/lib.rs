@@ -22,6 +22,7 @@
 //! # Ok::<(), findings::NothingChosen>(())
 //! ```
 
+mod attention;
 mod beside;
 mod budget;
 mod catalogue;
@@ -34,6 +35,7 @@ mod explain;
 mod family;
 mod figures;
 mod job;
+mod left_out;
 mod limits;
 mod numbers;
 mod recording;

@@ -77,6 +77,12 @@ pub(crate) fn whole_ns(ns: f64) -> i64 {
     ns.round() as i64
 }
 
+/// Returns a part of a time.
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+pub(crate) fn part_of(ns: i64, part: f64) -> i64 {
+    whole_ns(ns as f64 * part)
+}
+
 /// Returns a count as `1 step`, `1,200 steps`.
 pub(crate) fn counted(n: u64, one: &str, several: &str) -> String {
     match n {

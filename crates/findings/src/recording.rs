@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::interval::Interval;
 use trace_model::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
+use trace_model::step_name::step_kind;
 use trace_model::{Rank, Severity, Slice, Trace};
 
 use crate::catalogue::Recorder;
@@ -99,6 +100,11 @@ pub(crate) struct Facts {
     pub(crate) recorder: Recorder,
     pub(crate) has_calls: bool,
     pub(crate) has_python: bool,
+    /// It trains a model: engines of inference have other remedies.
+    pub(crate) is_training: bool,
+    /// Ranges that the program marked within its steps, the outermost ones: begin, end and place of the name.
+    pub(crate) ranges: Vec<(i64, i64, u32)>,
+    pub(crate) range_names: Vec<String>,
     pub(crate) has_work: bool,
     /// A capture of its graphs was given.
     pub(crate) has_capture: bool,
@@ -121,6 +127,8 @@ pub(crate) struct Facts {
     pub(crate) memory: Vec<MemoryAt>,
     /// Begin, duration and place of the name of each kernel, ascending.
     pub(crate) runs: Vec<KernelRun>,
+    /// The numbers of the names of these.
+    pub(crate) run_names: FxHashMap<String, u32>,
     /// Host stacks that launched GPU time, outermost function first, most time first.
     pub(crate) stacks: Vec<(Vec<String>, i64)>,
     /// When the recorder worked and the GPU did not, ascending and apart.
@@ -164,6 +172,9 @@ impl Facts {
         {
             call.0 = to(call.0);
         }
+        for range in &mut self.ranges {
+            (range.0, range.1) = (to(range.0), to(range.1));
+        }
         for call in &mut self.modules {
             call.at_ns = to(call.at_ns);
         }
@@ -177,6 +188,18 @@ impl Facts {
     pub(crate) fn launches_in(&self, (begin, end): (i64, i64)) -> u64 {
         let before = |at: i64| self.launches.partition_point(|launch| *launch < at);
         before(end).saturating_sub(before(begin)) as u64
+    }
+
+    /// Returns the durations of the runs of a kernel that begin in an interval.
+    pub(crate) fn runs_in(&self, name: &str, (begin, end): Interval) -> Vec<i64> {
+        let Some(number) = self.run_names.get(name) else {
+            return Vec::new();
+        };
+        let from = self.runs.partition_point(|run| run.begin_ns < begin);
+        let own = self.runs.get(from..).unwrap_or_default().iter();
+        let own = own.take_while(|run| run.begin_ns < end);
+        let own = own.filter(|run| run.name == *number);
+        own.map(|run| i64::from(run.duration_ns)).collect()
     }
 
     /// Returns the calls that begin in an interval.
@@ -240,10 +263,12 @@ impl Recording {
         };
         let (calls, launches) = calls_of(index);
         let (has_python, host_events) = host_events(trace, index);
+        let (ranges, range_names) = ranges_of(index, &marks);
         let has_launch = |kind| calls.iter().any(|call: &Call| call.kind == kind);
         let is_capture = captures_graph(index) && !has_launch(Activity::GraphLaunch);
         let span = trace.span();
         let span_ns = span.end.nanos().saturating_sub(span.start.nanos());
+        let runs = runs_of(&work);
         let captures: Vec<GpuWork<'_>> = captures.iter().map(|trace| GpuWork::new(trace)).collect();
         let (limits, modules, module_names) = limits_of(&work, &captures);
         let facts = Facts {
@@ -258,6 +283,9 @@ impl Recording {
             recorder: recorder(trace),
             has_calls: !index.activities().calls().is_empty(),
             has_python,
+            is_training: is_training(trace),
+            ranges,
+            range_names,
             has_work,
             has_capture: !captures.is_empty(),
             is_capture,
@@ -271,7 +299,8 @@ impl Recording {
             launches,
             kernels: kernels_of(&work),
             memory: memory_of(trace),
-            runs: runs_of(&work),
+            run_names: run_names(&runs, trace),
+            runs,
             stacks: stacks_of(&work),
             recording_at: recorder_of(index, &busy_of(&work)),
             busy: busy_of(&work),
@@ -351,7 +380,7 @@ fn host_events(trace: &Trace, index: &TraceIndex<'_>) -> (bool, i64) {
     let (mut has_python, mut count) = (false, 0);
     for slice in trace.slices() {
         let activity = index.activity(slice);
-        has_python |= activity == Activity::PythonFunction;
+        has_python |= activity == Activity::PythonFunction || slice.category() == Some("python");
         count += i64::from(activity.is_on_host());
     }
     (has_python, count)
@@ -390,9 +419,19 @@ fn captures_graph(index: &TraceIndex<'_>) -> bool {
 fn find_marks(index: &TraceIndex<'_>, options: &RecordingOptions) -> (Vec<Mark>, &'static str) {
     match options.whole {
         true => (Vec::new(), "whole"),
-        false => rca_cycles::step_marks(index, options.step_pattern.as_deref()),
+        false => {
+            let (marks, by) = rca_cycles::step_marks(index, options.step_pattern.as_deref());
+            let is_nameless = by == "cycle" && marks.iter().all(|mark| mark.name == "unknown");
+            match is_nameless && marks.len() < LEAST_CYCLES {
+                true => (Vec::new(), "whole"),
+                false => (marks, by),
+            }
+        }
     }
 }
+
+/// Fewer repetitions than this of what no engine marks are no loop.
+const LEAST_CYCLES: usize = 3;
 
 /// Returns what made the recording, by its format and by the files of the functions in it.
 fn recorder(trace: &Trace) -> Recorder {
@@ -411,6 +450,60 @@ fn recorder(trace: &Trace) -> Recorder {
         }
     }
     found
+}
+
+/// Returns `true` if gradients are computed or parameters updated.
+fn is_training(trace: &Trace) -> bool {
+    const NAMES: [&str; 3] = ["Optimizer.step#", "autograd::engine::", "AccumulateGrad"];
+    let mut texts = trace.strings().iter();
+    texts.any(|(_, text)| NAMES.iter().any(|name| text.starts_with(name)))
+}
+
+/// Most ranges that are kept.
+const RANGES: usize = 100_000;
+
+/// Returns the outermost ranges within marked steps, other than the steps, ascending, and their names.
+fn ranges_of(index: &TraceIndex<'_>, marks: &[Mark]) -> (Vec<(i64, i64, u32)>, Vec<String>) {
+    let trace = index.trace();
+    let is_step = |name: &str| {
+        let kind = step_kind(name);
+        marks
+            .iter()
+            .take(64)
+            .any(|mark| step_kind(&mark.name) == kind)
+    };
+    let mut steps: FxHashMap<StrId, bool> = FxHashMap::default();
+    let mut places: FxHashMap<StrId, u32> = FxHashMap::default();
+    let (mut all, mut names) = (Vec::new(), Vec::new());
+    for slice in trace.slices() {
+        if index.activity(slice) != Activity::UserAnnotation || all.len() >= RANGES {
+            continue;
+        }
+        let Some(name) = slice.name_id() else {
+            continue;
+        };
+        if *steps
+            .entry(name)
+            .or_insert_with(|| is_step(trace.text(name)))
+        {
+            continue;
+        }
+        let place = *places.entry(name).or_insert_with(|| {
+            names.push(step_kind(trace.text(name)));
+            u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+        });
+        all.push((slice.ts().nanos(), slice.end().nanos(), place));
+    }
+    all.sort_unstable_by_key(|(begin, end, place)| (*begin, std::cmp::Reverse(*end), *place));
+    let mut last = i64::MIN;
+    all.retain(|(begin, end, _)| {
+        let is_outermost = *begin >= last && end > begin;
+        if is_outermost {
+            last = *end;
+        }
+        is_outermost
+    });
+    (all, names)
 }
 
 /// Allocations and releases of GPU memory.
@@ -545,6 +638,20 @@ fn runs_of(work: &GpuWork<'_>) -> Vec<KernelRun> {
         })
     });
     runs.collect()
+}
+
+/// Returns the numbers of the names of kernels.
+fn run_names(runs: &[KernelRun], trace: &Trace) -> FxHashMap<String, u32> {
+    let mut numbers: Vec<u32> = runs.iter().map(|run| run.name).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let texts = trace.strings().iter();
+    let named = texts.filter_map(|(id, text)| {
+        let number = u32::try_from(id.index()).ok()?;
+        numbers.binary_search(&number).ok()?;
+        Some((text.to_owned(), number))
+    });
+    named.collect()
 }
 
 /// Returns when the recorder worked while the GPU had nothing to do.

@@ -89,6 +89,19 @@ pub(crate) fn answer(
     if is_most {
         return not_divided(job, phase, unknown, findings, missing);
     }
+    if let Some(cause) = cause.filter(|cause| is_small(job, phase, catalogue, cause)) {
+        let answer = limit_or_nothing(job, phase, catalogue, findings, missing);
+        if answer.shape == Shape::Limit {
+            let sentence = format!(
+                "{} The largest cause found: {}; without it {} less at most ({}).",
+                answer.sentence,
+                titled(job, cause),
+                pct(cause.gain_pct),
+                cause.confidence.name()
+            );
+            return Answer { sentence, ..answer };
+        }
+    }
     if let Some(cause) = cause {
         let own = job.phases.iter();
         let own = own
@@ -97,6 +110,23 @@ pub(crate) fn answer(
         return because(job, own.unwrap_or(phase), cause, catalogue);
     }
     limit_or_nothing(job, phase, catalogue, findings, missing)
+}
+
+/// Gain below which a likely cause that all steps have is no answer for steps that are nearly all GPU work, in percent.
+const SMALL_PCT: f64 = 6.0;
+
+/// Share of GPU work in such steps, in percent.
+const NEARLY_GPU: f64 = 75.0;
+
+fn is_small(job: &Job, phase: &Phase, catalogue: &Catalogue, cause: &Finding) -> bool {
+    let is_deviation = catalogue
+        .kind(&cause.kind)
+        .is_some_and(|kind| kind.is_deviation);
+    let gpu = job.of(phase).map(|step| step.row.groups.of(Group::Gpu));
+    !is_deviation
+        && cause.confidence < Confidence::Established
+        && cause.gain_pct < SMALL_PCT
+        && share(gpu.sum(), phase.total_ns) >= NEARLY_GPU
 }
 
 /// Share of the path in collectives from which it matters that waiting and transfer cannot be told apart, in percent.
@@ -179,6 +209,12 @@ pub(crate) fn subject(job: &Job, phase: &Phase) -> String {
             time(times.median)
         ),
         (1, _) => format!("The {word} step takes {}", time(times.median)),
+        // The median of two would be one of them.
+        (2, _) => format!(
+            "The 2 {word} steps take {} and {}",
+            time(times.low),
+            time(times.high)
+        ),
         _ => format!("{} steps take {}", capital(&word), with_interval(times, n)),
     }
 }
@@ -271,6 +307,9 @@ fn because(job: &Job, phase: &Phase, cause: &Finding, catalogue: &Catalogue) -> 
         false => String::new(),
     };
     let gain = match n {
+        1 if phase.name == "whole" && !gain.is_empty() => {
+            format!("; {} shorter at most without it", pct(cause.gain_pct))
+        }
         1 => gain.replace("they would", "the step would"),
         _ => gain,
     };
@@ -388,12 +427,19 @@ fn limit_or_nothing(
         let n = i64::try_from(phase.steps.len()).unwrap_or(i64::MAX).max(1);
         let mean = phase.total_ns / n;
         let median = answer.step_time_ns.unwrap_or_default().median;
-        // Numbers are of the mean step, which may be far from the median one.
-        let average = match (mean - median).abs() * 20 > median {
-            true => format!(" on average, instead of {}", time(mean)),
-            false => String::new(),
+        let is_some = found.steps < phase.steps.len();
+        // Numbers are of the mean step, which may be far from the median one, or of the steps whose sizes are known.
+        let average = match (is_some, (mean - median).abs() * 20 > median) {
+            (true, _) => format!(
+                " on average instead of {}, in the {} whose sizes are known",
+                time(found.mean_ns),
+                counted(found.steps as u64, "step", "steps")
+            ),
+            (_, true) => format!(" on average, instead of {}", time(mean)),
+            _ => String::new(),
         };
         let kept = match finding.gain_ceiling_ns_per_step {
+            _ if is_some => String::new(),
             0 => String::new(),
             gain => format!(
                 "; with the gaps between kernels {}",
@@ -418,11 +464,24 @@ fn limit_or_nothing(
     };
     if group == Group::Unknown || job.analysis.replay.is_large() {
         answer.shape = Shape::CannotSay;
+        let outside = job
+            .of(phase)
+            .map(|step| step.sum(|item| item.class == critical_path::Class::Outside));
+        let outside = share(outside.sum(), phase.total_ns);
+        // Marks of steps would not show what came before the recording.
+        let is_outside = group == Group::Unknown && outside * 2.0 > part;
         let why = match group {
+            Group::Unknown if is_outside => {
+                format!("{} of it lie before the first recorded event", pct(outside))
+            }
             Group::Unknown => format!("no recorded dependency explains {} of it", pct(part)),
             _ => "typical latencies miss the recorded time by more than a quarter".to_owned(),
         };
-        answer.sentence = format!("Cannot say: {subject}, but {why}.{}", record(missing));
+        let record = match is_outside {
+            true => " Record the launches as well, from before this work was launched: that decides what the GPU waited for.".to_owned(),
+            false => record(missing),
+        };
+        answer.sentence = format!("Cannot say: {subject}, but {why}.{record}");
         return answer;
     }
     let is_gpu = matches!(group, Group::Gpu);
@@ -522,7 +581,10 @@ fn missing_ranks(job: &Job) -> Vec<u32> {
 
 /// Returns what to record, as a sentence.
 fn record(missing: &[Missing]) -> String {
-    missing.first().map_or_else(String::new, |lack| {
+    let generic = || {
+        " Record all threads and streams of the process, with the runtime's calls: that decides what the GPU waited for.".to_owned()
+    };
+    missing.first().map_or_else(generic, |lack| {
         format!(
             " Record {} ({}): that decides {}.",
             lack.what, lack.record, lack.decides

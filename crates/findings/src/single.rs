@@ -4,7 +4,7 @@ use critical_path::Group;
 
 use crate::catalogue::Catalogue;
 use crate::document::{Answer, Finding, Shape};
-use crate::family::excess;
+use crate::family::{begins_behind_another, excess};
 use crate::job::{Job, StepFact};
 use crate::numbers::{counted, interval, median, pct, share, time};
 
@@ -76,7 +76,13 @@ pub(crate) fn answer(job: &Job, catalogue: &Catalogue, findings: &[Finding], at:
         format!("{} in {}{more}", time(part.ns), part.words())
     })
     .collect();
+    // It begins where the GPU work of the step before ends; what the host still does of that is no part of its own work.
+    let is_behind = longer && begins_behind_another(job, at, usual.median);
     let because = match parts.is_empty() {
+        _ if is_behind => format!(
+            ": {} of it pass before its own begin on the host, which still ends the step before, one of another phase",
+            time(step.before_ns())
+        ),
         true => String::new(),
         false => format!(": {}", parts.join("; ")),
     };

@@ -31,7 +31,7 @@ pub fn explain_tables(baseline: &Table, candidate: &Table, request: &Request) ->
         },
         answer: Answer {
             shape: shape(&report, main),
-            sentence: report.headline.clone(),
+            sentence: sentence(&report),
             phase: main.map(|time| time.cycle_type.clone()),
             step_time_ns: main.map(|time| {
                 let [_, candidate] = time.median_us;
@@ -73,6 +73,18 @@ pub fn explain_tables(baseline: &Table, candidate: &Table, request: &Request) ->
         shows: "all functions and counters with their tests".to_owned(),
     });
     document
+}
+
+/// Returns the headline. Where cycles cannot be compared and counters name a cause all the same, that comes first.
+fn sentence(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let has_cause = !matches!(verdict.cause.as_str(), "none" | "unknown");
+    match report.headline.strip_prefix("Not comparable: ") {
+        Some(why) if has_cause => {
+            format!("{} ({}): {why}.", verdict.summary, verdict.certainty)
+        }
+        _ => report.headline.clone(),
+    }
 }
 
 fn shape(report: &Report, main: Option<&CycleTime>) -> Shape {

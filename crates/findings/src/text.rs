@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use report::human;
 use report::text::wrapped;
 
-use crate::document::{Budget, Document, Finding, Shape, Side};
+use crate::document::{Budget, Confidence, Document, Finding, Shape, Side};
 use crate::numbers::{counted, pct, shortened, time};
 
 /// Fewest columns that text is wrapped to.
@@ -78,8 +78,18 @@ pub fn text(document: &Document, width: usize) -> String {
         role == Some(crate::KindRole::Cause)
             || document.answer.finding.as_ref() == Some(&finding.id)
     });
+    // The answer's own first, then what is established, whatever it would save.
+    let mut shown: Vec<&Finding> = shown.collect();
+    shown.sort_by_key(|finding| {
+        let is_answer = document.answer.finding.as_ref() == Some(&finding.id);
+        match (is_answer, finding.confidence) {
+            (true, _) => 0,
+            (_, Confidence::Established) => 1,
+            _ => 2,
+        }
+    });
     let mut findings: Vec<String> = Vec::new();
-    for finding in shown.take(FINDINGS) {
+    for finding in shown.into_iter().take(FINDINGS) {
         let lines = finding_lines(finding, document, width);
         if out.len() + findings.len() + lines.len() + tail + 1 > LINES {
             break;
@@ -246,10 +256,21 @@ fn finding_lines(finding: &Finding, document: &Document, width: usize) -> Vec<St
         _ => format!("gain at most {}", pct(finding.gain_pct)),
     };
     let cost = finding.cost_ns_per_affected_step.median;
+    // Shares are of the phase of the answer unless another one is named.
+    let whole = match (&finding.place.phase, &document.answer.phase) {
+        (Some(own), Some(main)) if own != main => {
+            format!(" of {} steps", crate::draft::phase_word(own))
+        }
+        _ => String::new(),
+    };
     let numbers = match cost {
         // A state of the steps.
         0 => format!("{}; what it costs is not known", steps.trim_start()),
-        cost => format!("{}{steps}, {}; {gain}", time(cost), pct(finding.share_pct)),
+        cost => format!(
+            "{}{steps}, {}{whole}; {gain}",
+            time(cost),
+            pct(finding.share_pct)
+        ),
     };
     let mut out = wrapped(
         &format!(

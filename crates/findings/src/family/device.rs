@@ -17,7 +17,10 @@ const BOUND: f64 = 45.0;
 /// Step time that the device allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceLimit {
-    /// Mean of the steps.
+    /// Number of steps with numbers, and their mean time.
+    pub(crate) steps: usize,
+    pub(crate) mean_ns: i64,
+    /// Mean of these steps.
     pub(crate) limit_ns: i64,
     /// Share of the step time, in percent.
     pub(crate) pct: f64,
@@ -58,9 +61,12 @@ pub(crate) fn limit_of(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
     if phase.name == "whole" && n == 0 {
         return of_whole(job, phase);
     }
-    // Limits above the measured time are no limits: a size was assumed wrongly.
-    let is_possible = limit_sum <= time_sum && limit_sum <= busy_sum && n > 0;
+    // Limits above the measured time are no limits: a size was assumed wrongly. Those of a small part are none of the steps.
+    let is_most = share(time_sum, phase.total_ns) >= KNOWN;
+    let is_possible = is_most && limit_sum <= time_sum && limit_sum <= busy_sum && n > 0;
     is_possible.then(|| DeviceLimit {
+        steps: usize::try_from(n).unwrap_or(0),
+        mean_ns: time_sum / n,
         limit_ns: limit_sum / n,
         pct: share(limit_sum, time_sum),
         reached_pct: share(limit_sum, busy_sum),
@@ -84,6 +90,8 @@ fn of_whole(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
     let limit_ns = whole_ns(sum(None));
     let is_possible = limit_ns > 0 && limit_ns <= known && limit_ns <= phase.total_ns;
     is_possible.then(|| DeviceLimit {
+        steps: 1,
+        mean_ns: phase.total_ns,
         limit_ns,
         pct: share(limit_ns, phase.total_ns),
         reached_pct: share(limit_ns, known),
@@ -210,9 +218,7 @@ fn limit(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             ),
         ));
     }
-    draft
-        .commands
-        .push(format!("inferscope trace-info roofline {}", context.traces));
+    draft.commands.push(context.roofline());
     Some(draft)
 }
 
@@ -226,8 +232,7 @@ fn unknown(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let coverage = context.job.headline_facts().limits.coverage_pct;
     // Without any size there is nothing that it could show.
     if coverage.is_some_and(|known| known >= 1.0) {
-        let command = format!("inferscope trace-info roofline {}", context.traces);
-        draft.commands.push(command);
+        draft.commands.push(context.roofline());
     }
     Some(draft.word(
         "distance",

@@ -5,7 +5,7 @@ use trace_model::Waiting;
 
 use super::{Context, replay, sums, without};
 use crate::draft::{Draft, Gain, Strength, longest_of};
-use crate::job::{Item, Phase};
+use crate::job::{Item, Job, Phase, overlap};
 use crate::recording::is_allocation;
 use crate::words;
 
@@ -38,6 +38,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             Some(Waiting::Input) => "input_starvation",
             // Giving the processor away again and again is waiting for another process.
             _ if name.contains("sched_yield") => "input_starvation",
+            _ if class == Class::Api && is_first_call(job, phase, takes) => "slow_launch",
             _ => "host_bound",
         };
         let mut draft = Draft::new(kind, phase).over_idle(job, phase, takes);
@@ -49,7 +50,8 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         // The recorder's own time within a function is no time of the function.
         let overhead: i64 = job.of(phase).map(|step| step.overhead_ns).sum();
         if let Gain::Replay { is_capped, .. } = &mut draft.gain {
-            *is_capped = overhead * 20 > phase.total_ns;
+            // A name without numbers selects more than what is told of it.
+            *is_capped = overhead * 20 > phase.total_ns || name.contains('*');
         }
         // Host code without slices is what nothing was recorded of.
         draft.strength = match class {
@@ -80,12 +82,110 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
                 _ => shown,
             },
         );
-        draft = draft.word("place", "");
+        draft = draft
+            .word("place", "")
+            .word("within", "")
+            .word("does", "keeps the GPU waiting");
         fill(context, phase, draft, &name, takes, &mut out);
     }
     waits(context, phase, &mut out);
     out.extend(recorder(context, phase));
     out
+}
+
+/// Returns `true` in a recording without steps if one of the calls takes most of the time of all: the first use of the device creates
+/// its context.
+fn is_first_call(job: &Job, phase: &Phase, takes: impl Fn(&Item) -> bool) -> bool {
+    let items = job.of(phase).flat_map(|step| &step.items);
+    let own = items.filter(|item| takes(item));
+    let (longest, all) = own.fold((0, 0), |sum, item| {
+        (sum.0.max(item.longest_ns), sum.1 + item.ns)
+    });
+    phase.name == "whole" && longest * 10 >= all * 8
+}
+
+/// Part of the time of a range from which another finding explains it, in tenths.
+const EXPLAINED: i64 = 6;
+
+/// The marked range within steps in which the GPU idles longest for the host, unless one of `known` explains it: where many
+/// functions share the time, this is where to look.
+pub(super) fn range(context: &Context<'_>, phase: &Phase, known: &[Draft]) -> Option<Draft> {
+    let job = context.job;
+    let facts = job.headline_facts();
+    let mut by_name: std::collections::BTreeMap<u32, Vec<(usize, i64)>> =
+        std::collections::BTreeMap::new();
+    for at in &phase.steps {
+        let gaps = &job.steps[*at].gaps;
+        let row = &job.steps[*at].row;
+        let from = facts
+            .ranges
+            .partition_point(|range| range.1 <= row.begin_ns);
+        let own = facts.ranges.get(from..).unwrap_or_default().iter();
+        for (begin, end, name) in own.take_while(|range| range.0 < row.end_ns) {
+            let from = gaps.partition_point(|gap| gap.end_ns <= *begin);
+            let own = gaps.get(from..).unwrap_or_default().iter();
+            let idle = own.take_while(|gap| gap.begin_ns < *end).map(|gap| {
+                let span = (gap.begin_ns.max(*begin), gap.end_ns.min(*end));
+                // Without the waits for requests and data that are within.
+                let idle = span.1 - span.0 - overlap(&facts.busy, span);
+                idle.min(gap.ns).max(0)
+            });
+            let idle: i64 = idle.sum();
+            if idle > 0 {
+                let list = by_name.entry(*name).or_default();
+                match list.last_mut() {
+                    Some(last) if last.0 == *at => last.1 += idle,
+                    _ => list.push((*at, idle)),
+                }
+            }
+        }
+    }
+    let total = |list: &[(usize, i64)]| -> i64 { list.iter().map(|(_, ns)| ns).sum() };
+    let (name, values) = by_name
+        .into_iter()
+        .max_by_key(|(name, list)| (total(list), std::cmp::Reverse(*name)))?;
+    let name = facts.range_names.get(name as usize)?;
+    let mut draft = Draft::new("host_range", phase);
+    draft.values = values;
+    draft.keep_affected();
+    draft.reported(context.catalogue, phase)?;
+    let is_explained = |other: &Draft| other.total_ns() * 10 >= draft.total_ns() * EXPLAINED;
+    let is_cause = |other: &&Draft| {
+        let kind = context.catalogue.kind(other.kind);
+        kind.is_some_and(|kind| kind.role == crate::catalogue::KindRole::Cause)
+    };
+    if known.iter().filter(is_cause).any(is_explained) {
+        return None;
+    }
+    draft.strength = Strength::Favoured;
+    // The GPU idles meanwhile, so that the time itself is its ceiling.
+    draft.gain = Gain::Cost;
+    draft.rank = Some(job.rank());
+    draft.about.clone_from(name);
+    draft.name = Some(name.clone());
+    let steps: Vec<_> = job.of(phase).collect();
+    draft
+        .evidence
+        .extend(longest_of(job, &steps, name, |item| item.name == *name));
+    let spans = facts.ranges.iter().filter(|(begin, end, place)| {
+        facts.range_names.get(*place as usize) == Some(name)
+            && steps
+                .iter()
+                .any(|step| *begin < step.row.end_ns && step.row.begin_ns < *end)
+    });
+    let (count, ns) = spans.fold((0_u64, 0_i64), |sum, (begin, end, _)| {
+        (sum.0 + 1, sum.1 + end - begin)
+    });
+    draft.evidence.push(crate::draft::said(
+        job,
+        format!(
+            "the range runs {} and takes {} in all",
+            crate::numbers::counted(count, "time", "times"),
+            crate::numbers::time(ns)
+        ),
+    ));
+    draft.commands.push(context.path_command(&draft));
+    Some(draft.word("name", words::function(name)))
 }
 
 /// The recorder itself.
@@ -203,7 +303,7 @@ fn waits(context: &Context<'_>, phase: &Phase, out: &mut Vec<Draft>) {
 }
 
 /// Returns what a thread that is blocked in a call waits for.
-fn blocked_on(name: &str) -> &'static str {
+pub(super) fn blocked_on(name: &str) -> &'static str {
     let name = name.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     if has(&["recv", "send", "socket", "connect", "accept"]) {

@@ -19,7 +19,9 @@ const OF_PEERS: f64 = 0.67;
 pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     let mut out = below_limit(context, phase);
     out.extend(slower_than_own(context, phase, &out));
+    out.extend(one_long_run(context, phase));
     out.extend(unfused(context, phase));
+    out.extend(separate_attention(context, phase));
     out.extend(duplicates(context, phase));
     out
 }
@@ -154,10 +156,9 @@ fn below_limit(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
                 format!("{whose} reach {} of their limit", pct(peers)),
             ));
         }
-        draft.commands.push(format!(
-            "inferscope trace-info roofline {} --by call",
-            context.traces
-        ));
+        draft
+            .commands
+            .push(format!("{} --by call", context.roofline()));
         let name = match module.is_empty() {
             true => format!("{} ({})", row.op, words::kernel(&row.kernel)),
             false => format!("{} in {module}", row.op),
@@ -200,6 +201,7 @@ fn slower_than_own(context: &Context<'_>, phase: &Phase, known: &[Draft]) -> Opt
             }
         }
     }
+    let facts = job.headline_facts();
     type Slow<'a> = (i64, &'a str, Vec<(usize, i64)>, i64, i64);
     let mut found: Vec<Slow<'_>> = Vec::new();
     for (name, rows) in &all {
@@ -208,7 +210,20 @@ fn slower_than_own(context: &Context<'_>, phase: &Phase, known: &[Draft]) -> Opt
         if !is_in_all || !is_same || known.iter().any(|d| d.name.as_deref() == Some(name)) {
             continue;
         }
-        let Some((slow, usual, slow_ns)) = apart(rows) else {
+        // Time on the path tells where to look. What a kernel takes is its own time: other work may hide a part of it.
+        if apart(rows).is_none() {
+            continue;
+        }
+        let whole: Vec<(usize, i64, u64)> = rows
+            .iter()
+            .map(|(at, ..)| {
+                let row = &job.steps[*at].row;
+                let runs = facts.runs_in(name, (row.begin_ns, row.end_ns));
+                (*at, runs.iter().sum(), runs.len() as u64)
+            })
+            .collect();
+        let is_same = whole.iter().all(|row| row.2 == whole[0].2);
+        let Some((slow, usual, slow_ns)) = apart(&whole).filter(|_| is_same) else {
             continue;
         };
         // Longer where there is more to do.
@@ -259,15 +274,117 @@ fn slower_than_own(context: &Context<'_>, phase: &Phase, known: &[Draft]) -> Opt
         2 => " (and another kernel with it)".to_owned(),
         n => format!(" (and {} other kernels with it)", n - 1),
     };
+    let has_sizes = job
+        .of(phase)
+        .all(|step| step.tokens.or(step.batch).is_some());
     let what = format!(
-        "takes {} instead of {}{with} in {} of {} {} steps, for as many calls and requests",
+        "takes {} instead of {}{with} in {} of {} {} steps, for as many calls{}",
         time(slow_ns),
         time(usual),
         draft.values.len(),
         phase.steps.len(),
-        crate::draft::phase_word(&phase.name)
+        crate::draft::phase_word(&phase.name),
+        if has_sizes { " and requests" } else { "" }
     );
     Some(draft.word("name", words::kernel(name)).word("what", what))
+}
+
+/// Factor over the next longest run of a kernel from which a single run is an outlier.
+const OUTLIER: i64 = 5;
+
+/// Fewer runs of a kernel in a phase than this tell nothing of a single one.
+const LEAST_RUNS: usize = 4;
+
+/// A single run of a kernel that takes far longer than all others of it in the same phase.
+pub(super) struct LongRun {
+    /// Place of the step.
+    at: usize,
+    name: String,
+    ns: i64,
+    /// The next longest one, and the number of all others.
+    next_ns: i64,
+    others: usize,
+}
+
+impl LongRun {
+    /// Returns what it takes longer than the next longest one.
+    pub(super) fn excess_ns(&self) -> i64 {
+        self.ns - self.next_ns
+    }
+
+    /// Returns the place of its step.
+    pub(super) fn step(&self) -> usize {
+        self.at
+    }
+}
+
+/// Returns the single run that takes longest beyond the others of its kernel in a phase.
+pub(super) fn long_run(job: &crate::job::Job, phase: &Phase) -> Option<LongRun> {
+    let facts = job.headline_facts();
+    let mut names: Vec<&str> = job
+        .of(phase)
+        .flat_map(|step| &step.items)
+        .filter(|item| matches!(item.class, Class::Kernel(_)) && item.on_rank == job.rank())
+        .map(|item| item.name.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let found = names.into_iter().filter_map(|name| {
+        let mut runs: Vec<(i64, usize)> = Vec::new();
+        for at in &phase.steps {
+            let row = &job.steps[*at].row;
+            let own = facts.runs_in(name, (row.begin_ns, row.end_ns));
+            runs.extend(own.into_iter().map(|ns| (ns, *at)));
+        }
+        runs.sort_unstable_by_key(|(ns, at)| (std::cmp::Reverse(*ns), *at));
+        let (ns, at) = *runs.first()?;
+        let (next_ns, _) = *runs.get(1)?;
+        (runs.len() >= LEAST_RUNS && ns >= OUTLIER * next_ns).then(|| LongRun {
+            at,
+            name: name.to_owned(),
+            ns,
+            next_ns,
+            others: runs.len() - 1,
+        })
+    });
+    found.max_by_key(LongRun::excess_ns)
+}
+
+/// The draft for a single long run, if it is on the path.
+fn one_long_run(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let found = long_run(job, phase)?;
+    let is_own = |item: &Item| item.name == found.name && matches!(item.class, Class::Kernel(_));
+    let on_path = job.steps[found.at].sum(is_own);
+    let mut draft = Draft::new("slow_kernel", phase);
+    draft.values = vec![(found.at, found.excess_ns().min(on_path))];
+    draft.reported(context.catalogue, phase)?;
+    draft.strength = Strength::Favoured;
+    draft.gain = Gain::Cost;
+    draft.rank = Some(job.rank());
+    draft.about = format!("run {}", found.name);
+    draft.name = Some(found.name.clone());
+    let named = job.headline_facts().examples.of(&found.name);
+    draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
+    draft.evidence.extend(longest_of(
+        job,
+        &[&job.steps[found.at]],
+        &found.name,
+        is_own,
+    ));
+    draft.commands.push(context.path_command(&draft));
+    let what = format!(
+        "takes {} once, the other {} runs of it in {} steps {} at most",
+        time(found.ns),
+        found.others,
+        crate::draft::phase_word(&phase.name),
+        time(found.next_ns)
+    );
+    Some(
+        draft
+            .word("name", words::kernel(&found.name))
+            .word("what", what),
+    )
 }
 
 /// Steps with what each takes longer, the median of the others and that of these.
@@ -433,6 +550,66 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         draft
             .word("count", report::human::count(kernels_each))
             .word("chains", report::human::count(chains)),
+    )
+}
+
+/// Attention in separate kernels that write its scores to memory, where no attention kernel runs.
+fn separate_attention(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let mut draft = Draft::new("unfused_attention", phase);
+    let sum = |step: &StepFact| -> (i64, i64, u64) {
+        let chains = step.attention.iter();
+        let (ns, kernels) = chains.fold((0, 0), |sum, chain| {
+            (sum.0 + chain.ns, sum.1 + chain.kernels)
+        });
+        (
+            ns,
+            i64::try_from(step.attention.len()).unwrap_or(0),
+            kernels,
+        )
+    };
+    let each = phase.steps.iter().map(|at| (*at, sum(&job.steps[*at]).0));
+    draft.values = each.collect();
+    draft.keep_affected();
+    draft.reported(context.catalogue, phase)?;
+    let is_attention = |item: &Item| item.class == Class::Kernel(KernelClass::Attention);
+    let fused: i64 = job.of(phase).map(|step| step.sum(is_attention)).sum();
+    let chains = median(job.of(phase).map(|step| sum(step).1));
+    if chains < 2 || fused > 0 {
+        return None;
+    }
+    let kernels = median(
+        job.of(phase)
+            .map(|step| i64::try_from(sum(step).2).unwrap_or(0)),
+    );
+    draft.strength = Strength::Favoured;
+    // What a fused kernel takes is not known: no more than all of it.
+    draft.gain = Gain::Cost;
+    draft.rank = Some(job.rank());
+    draft.name = Some("attention".to_owned());
+    let is_softmax = |item: &Item| item.class == Class::Kernel(KernelClass::Softmax);
+    let names = sums(job, phase, |item| {
+        is_softmax(item).then(|| item.name.clone())
+    });
+    if let Some((name, ns)) = names.first() {
+        draft.evidence.push(said(
+            job,
+            format!(
+                "{} between two matrix products: {} on the path of {}",
+                words::kernel(name),
+                time(*ns),
+                crate::numbers::counted(phase.steps.len() as u64, "step", "steps")
+            ),
+        ));
+    }
+    draft.commands.push(format!(
+        "inferscope trace-info kernels {} --by class",
+        context.traces
+    ));
+    Some(
+        draft
+            .word("count", report::human::count(kernels.unsigned_abs()))
+            .word("chains", report::human::count(chains.unsigned_abs())),
     )
 }
 

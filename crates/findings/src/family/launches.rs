@@ -31,6 +31,9 @@ pub(super) fn numbers(context: &Context<'_>, step: &StepFact) -> (u64, u64) {
     (facts.launches_in(step.host()), graphs as u64)
 }
 
+/// Fewer launches of a step than this do not bound it.
+const LEAST_LAUNCHES: i64 = 8;
+
 /// Steps that are bound by their launches.
 pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let job = context.job;
@@ -46,6 +49,10 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         )
     };
     let (launches, graphs) = (middle(|n| n.0), middle(|n| n.1));
+    // A few launches are no matter of launching: what the host does between them is found as that.
+    if launches + graphs < LEAST_LAUNCHES {
+        return None;
+    }
     let on_path = draft.total_ns();
     // What launching costs is what graph launches would save; with few launches besides graphs that is nothing.
     let change: critical_path::Change = "graph".parse().ok()?;

@@ -15,7 +15,7 @@ mod synchronisation;
 mod workload;
 
 pub(crate) use device::limit_of as device_limit;
-pub(crate) use pauses::excess;
+pub(crate) use pauses::{begins_behind_another, excess};
 pub(crate) use skew::late_ranks;
 
 use critical_path::{Change, Class, scaled};
@@ -32,11 +32,20 @@ pub(crate) struct Context<'a> {
     pub(crate) reads: Option<&'a crate::storage::Reads>,
     /// Logs of GPUs and engines beside the recordings, on their clock.
     pub(crate) logs: &'a [crate::beside::Beside<'a>],
+    /// The captures of the graphs that they replay.
+    pub(crate) captures: Vec<String>,
     /// The recordings of the job as arguments of a command: logs and captures beside them are none for other tools.
     pub(crate) traces: String,
 }
 
 impl Context<'_> {
+    /// A command that shows the distance from the limit, with the captures that hold the sizes.
+    pub(crate) fn roofline(&self) -> String {
+        let captures = self.captures.iter();
+        let captures: String = captures.map(|path| format!(" --capture {path}")).collect();
+        format!("inferscope trace-info roofline {}{captures}", self.traces)
+    }
+
     /// A command that shows the path of the step that a draft costs most.
     pub(crate) fn path_command(&self, draft: &Draft) -> String {
         let longest = draft
@@ -89,6 +98,8 @@ pub(crate) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         .collect();
     let host = host::drafts(context, phase).into_iter();
     out.extend(host.filter(|draft| !is_explained(draft, &known)));
+    let range = host::range(context, phase, &out);
+    out.extend(range);
     beside::annotate(context, phase, &mut out);
     out.extend(beside::drafts(context, phase));
     out
@@ -96,8 +107,11 @@ pub(crate) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
 
 /// Returns `true` if another finding names the same function and costs about as much.
 fn is_explained(draft: &Draft, known: &[(&'static str, String, i64)]) -> bool {
-    known.iter().any(|(_, name, ns)| {
-        draft.name.as_ref() == Some(name) && draft.total_ns() <= ns.saturating_add(ns / 2)
+    known.iter().any(|(kind, name, ns)| {
+        // One wait is not told twice, however long its steps are.
+        let is_same = *kind == draft.kind && draft.kind == "input_starvation";
+        draft.name.as_ref() == Some(name)
+            && (is_same || draft.total_ns() <= ns.saturating_add(ns / 2))
     })
 }
 

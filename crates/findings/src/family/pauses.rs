@@ -131,7 +131,8 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             .collect();
         let middle = median(usual.iter().map(|step| step.row.duration_ns));
         let is_longer = !usual.is_empty() && job.steps[focus].row.duration_ns > middle;
-        return is_longer.then(|| of(context, phase, &[focus], &usual, middle))?;
+        let is_own = !begins_behind_another(job, focus, middle);
+        return (is_longer && is_own).then(|| of(context, phase, &[focus], &usual, middle))?;
     }
     if phase.steps.len() < LEAST_STEPS {
         return None;
@@ -173,12 +174,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
 
 /// Returns `true` if a step is longer for what its host still does of a step of another phase: that step ends with its last GPU work,
 /// and what the host does behind it falls to the next one.
-fn begins_behind_another(job: &crate::job::Job, at: usize, usual: i64) -> bool {
+pub(crate) fn begins_behind_another(job: &crate::job::Job, at: usize, usual: i64) -> bool {
     let step = &job.steps[at];
-    let is_behind = at > 0 && job.steps[at - 1].phase != step.phase;
-    let first = step.gaps.iter().find(|gap| gap.is_first);
-    let ns = first.map_or(0, |gap| gap.ns);
-    is_behind && ns * 2 >= step.row.duration_ns - usual
+    let is_behind = step.is_behind_other;
+    is_behind && step.before_ns() * 2 >= step.row.duration_ns - usual
 }
 
 /// The draft for steps that are longer than their neighbours.
@@ -223,12 +222,29 @@ pub(crate) fn of(
         .map(|at| (*at, job.steps[*at].row.duration_ns - middle))
         .collect();
     draft.reported(context.catalogue, phase)?;
+    let is_most = first.ns * 2 > more;
+    if is_most {
+        // Steps that are longer for another reason are none of these; waiting costs what it takes, whatever else they do.
+        let usual = median(usual.iter().map(|step| step.sum(takes)));
+        let own = |at: usize| job.steps[at].sum(takes) - usual;
+        let mut values = draft.values.clone();
+        values.retain(|(at, ns)| own(*at) * 2 > *ns);
+        if waits {
+            values
+                .iter_mut()
+                .for_each(|(at, ns)| *ns = (*ns).min(own(*at)));
+        }
+        if !values.is_empty() {
+            draft.values = values;
+        }
+        draft.reported(context.catalogue, phase)?;
+    }
+    let steps: Vec<&StepFact> = draft.values.iter().map(|(at, _)| &job.steps[*at]).collect();
     let guessed = steps.iter().flat_map(|step| &step.items);
     draft.guessed_ns = guessed
         .filter(|item| takes(item))
         .map(|item| item.guessed_ns)
         .sum();
-    let is_most = first.ns * 2 > more;
     draft.strength = match (is_most, first.class) {
         // Kernels are longer where there is more to do.
         (_, Class::HostUntraced | Class::Unexplained | Class::Kernel(_)) => Strength::Fits,
@@ -241,7 +257,7 @@ pub(crate) fn of(
     };
     draft.gain = match without(first.class, &first.name) {
         // The neighbours are the replay.
-        _ if !is_most || is_allocation => Gain::Cost,
+        _ if !is_most || is_allocation || first.class == Class::Blocked => Gain::Cost,
         Gain::Replay { change, .. } => Gain::Replay {
             change,
             is_capped: true,
@@ -285,23 +301,32 @@ pub(crate) fn of(
     draft.stack = named.map_or_else(Vec::new, |named| named.stack.clone());
     draft.commands.push(context.path_command(&draft));
     let typical = median(draft.values.iter().map(|(_, ns)| *ns));
+    let draft_count = draft.values.len();
     Some(
         draft
             .word(
                 "are",
-                match slow.len() {
+                match draft_count {
                     1 => "is",
                     _ => "are",
                 },
             )
-            .word("count", slow.len().to_string())
+            .word("count", draft_count.to_string())
             .word("of", phase.steps.len().to_string())
+            .word("place", " within steps")
             .word("excess", time(typical))
             .word(
                 "name",
                 match (kind, is_most) {
-                    ("input_starvation", _) => format!("requests or data (in {})", first.words()),
-                    ("allocation", _) => first.words(),
+                    ("input_starvation", _) => format!(
+                        "{} (in {})",
+                        match first.class {
+                            Class::Blocked => super::host::blocked_on(&first.name),
+                            _ => "requests or data",
+                        },
+                        first.words()
+                    ),
+                    ("allocation", _) => format!("{} allocates or frees", first.words()),
                     (_, false) => format!("several things, most of it {}", first.words()),
                     _ => first.words(),
                 },

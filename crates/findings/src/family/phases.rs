@@ -19,8 +19,12 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     for other in others {
         whole = (whole.0 + other.steps.len(), whole.1 + other.total_ns);
         let between = other.steps.iter().filter(|at| first < **at);
+        // A single kernel that is far longer than its other runs is not the prompt.
+        let long = super::kernels::long_run(job, other);
         for at in between {
             let ns = job.steps[*at].row.duration_ns;
+            let own = long.as_ref().filter(|long| long.step() == *at);
+            let ns = ns - own.map_or(0, |long| long.excess_ns());
             // What the requests that run wait longer for their next token.
             // Waiting for requests is found by itself.
             let waits = job.steps[*at].sum(|item| item.group() == critical_path::Group::Wait);
@@ -61,7 +65,14 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     Some(
         draft
             .word("count", count.to_string())
-            .word("name", name)
+            .word(
+                "name",
+                match count {
+                    1 => format!("{name} step"),
+                    _ => format!("{name} steps"),
+                },
+            )
+            .word("run", if count == 1 { "runs" } else { "run" })
             .word("time", time(middle))
             .word("decode", time(usual)),
     )

@@ -7,7 +7,7 @@ use trace_model::kernel::{KernelClass, class_of};
 
 use super::{Context, replay};
 use crate::document::Evidence;
-use crate::draft::{Draft, Strength, said};
+use crate::draft::{Draft, Gain, Strength, said};
 use crate::job::{Job, Phase};
 use crate::numbers::{median, plain, time};
 use crate::words;
@@ -132,8 +132,10 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let mut typical: BTreeMap<(CauseKind, Option<String>), Cause> = BTreeMap::new();
     for (key, (_, cause, _, times)) in &causes {
         let mut cause = cause.clone();
-        cause.here_ns = median(times.iter().map(|t| t.0));
-        cause.others_ns = median(times.iter().map(|t| t.1));
+        // Both of one collective: medians of each would belong to none.
+        let mut times = times.clone();
+        times.sort_unstable_by_key(|(here, others)| (here - others, *here));
+        (cause.here_ns, cause.others_ns) = times.get(times.len() / 2).copied().unwrap_or_default();
         typical.insert(key.clone(), cause);
     }
     let mut by_kind: BTreeMap<CauseKind, i64> = BTreeMap::new();
@@ -177,6 +179,20 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         Some(rank) => replay(&format!("rank:{rank}=median")),
         None => replay("comm:wait=0"),
     };
+    if let Some((part, own, mean)) =
+        expert_part(job, member).filter(|_| finding == "uneven_experts" && draft.rank.is_some())
+    {
+        // Balanced experts take all ranks the mean: what this one has less, the others have more.
+        draft.gain = Gain::CostPart(part);
+        draft.evidence.push(said(
+            job,
+            format!(
+                "its experts take {} in the recording, {} on average of all ranks: balanced, each rank takes that",
+                time(own),
+                time(mean)
+            ),
+        ));
+    }
     let who = match draft.rank {
         Some(rank) => format!("rank {rank}"),
         None => "one rank or another".to_owned(),
@@ -240,6 +256,30 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     )
 }
 
+/// Returns the part of the lateness of a rank that balanced experts save, and the time of its experts and the mean of all ranks. It
+/// is late behind the next rank, and would still take the mean.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn expert_part(job: &Job, member: usize) -> Option<(f64, i64, i64)> {
+    let sum = |facts: &crate::recording::Facts| -> i64 {
+        let kernels = facts.kernels.iter();
+        let own = kernels.filter(|kernel| matches!(kernel.class.as_str(), "moe_gemm" | "moe"));
+        own.map(|kernel| kernel.total_ns).sum()
+    };
+    let own = sum(job.facts.get(member)?);
+    let others = job.facts.iter().enumerate();
+    let others: Vec<i64> = others
+        .filter(|(at, _)| *at != member)
+        .map(|(_, facts)| sum(facts))
+        .collect();
+    let ranks = i64::try_from(others.len()).ok()? + 1;
+    let mean = (own + others.iter().sum::<i64>()) / ranks;
+    let next = others.iter().copied().max()?;
+    (own > next && next > 0 && own > mean).then(|| {
+        let part = (own - mean) as f64 / (own - next) as f64;
+        (part.min(1.0), own, mean)
+    })
+}
+
 fn is_expert(kernel: Option<&str>) -> bool {
     let class = kernel.map(class_of);
     matches!(class, Some(KernelClass::MoeGemm | KernelClass::Moe))
@@ -248,6 +288,10 @@ fn is_expert(kernel: Option<&str>) -> bool {
 /// Returns what the late rank did, as the end of a clause.
 fn origin(cause: &Cause) -> String {
     let name = cause.name.as_deref().unwrap_or("");
+    let name = match name.starts_with("(outside") {
+        true => "host code of which nothing was recorded",
+        false => name,
+    };
     let of = |here: i64, others: i64| match others {
         0 => format!("{} (none on the others)", time(here)),
         _ => format!("{} instead of {}", time(here), time(others)),

@@ -44,6 +44,19 @@ fn is_middle(facts: &Facts, call: &Call, (begin, end): (i64, i64)) -> bool {
     has_graph || (all > 0 && facts.launches_in((call.end_ns, end)) * 5 > all)
 }
 
+/// Returns where in a step a call is, by the launches before and behind it.
+fn place(facts: &Facts, call: &Call, (begin, end): (i64, i64)) -> &'static str {
+    let is_first = facts.launches_in((begin, call.begin_ns)) == 0
+        && !facts
+            .calls_in((begin, call.begin_ns))
+            .any(|call| call.kind == Activity::GraphLaunch);
+    match (is_first, is_middle(facts, call, (begin, end))) {
+        (true, _) => " before the first launch of the step",
+        (_, true) => " in the middle of the step",
+        _ => " at the end of the step",
+    }
+}
+
 /// Operators that read a value of the GPU for the host.
 const READING: [&str; 5] = [
     "aten::item",
@@ -53,6 +66,26 @@ const READING: [&str; 5] = [
     "aten::equal",
 ];
 
+fn reads_value(call: &Call) -> bool {
+    call.within
+        .iter()
+        .any(|name| READING.contains(&name.as_str()))
+}
+
+/// Returns the time of a step without GPU work that is no matter of a synchronisation, though a host that runs ahead would hide it:
+/// waiting for requests and data, and functions that take most of a gap, unless the call is one that no engine needs.
+fn others_ns(step: &StepFact, is_avoidable: bool) -> i64 {
+    let each = step.gaps.iter().map(|gap| {
+        let whole = gap.end_ns - gap.begin_ns;
+        let waits = whole - gap.ns;
+        match !is_avoidable && gap.longest_ns * 2 > whole {
+            true => waits.max(gap.longest_ns),
+            false => waits,
+        }
+    });
+    each.sum()
+}
+
 /// Returns `true` for calls that no engine needs, also at the end of a step: waiting for the whole device, and reading a value within
 /// an operator. Waiting for an event or a stream is how results are fetched.
 fn is_avoidable(call: &Call) -> bool {
@@ -61,12 +94,11 @@ fn is_avoidable(call: &Call) -> bool {
         "hipDeviceSynchronize",
         "cuCtxSynchronize",
     ];
-    is_device.iter().any(|name| call.name.starts_with(name))
-        || call
-            .within
-            .iter()
-            .any(|name| READING.contains(&name.as_str()))
+    is_device.iter().any(|name| call.name.starts_with(name)) || reads_value(call)
 }
+
+/// The change that reads no values: neither waits nor copies. The operators around both stay, as do those that wrote the values.
+const WITHOUT_READING: &str = "async,sync=0,memcpy:d2h=0,api:*Memcpy*=0,launch:*Memcpy*=0";
 
 /// Calls that block while launches of the same step follow: they end the run-ahead of the host, even where the GPU idles elsewhere.
 fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
@@ -100,26 +132,35 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     if steps * 2 < phase.steps.len() || by_label.is_empty() {
         return None;
     }
-    let change: critical_path::Change = "async".parse().ok()?;
+    let all: u64 = by_label.values().map(|found| found.1).sum();
+    let (name, (ns, count, call, step)) = by_label
+        .into_iter()
+        .max_by_key(|(name, found)| (found.0, std::cmp::Reverse(name.clone())))?;
+    // A value that is read also costs the calls and the copy that read it.
+    let is_read = reads_value(&call) && count * 2 > all;
+    let change: critical_path::Change = match is_read {
+        true => WITHOUT_READING,
+        false => "async",
+    }
+    .parse()
+    .ok()?;
     let predicted = job.predict(std::slice::from_ref(&change));
     let new = predicted.first()?;
     let mut draft = Draft::new("synchronisation", phase);
+    let is_needless = is_avoidable(&call);
     let each = phase.steps.iter().map(|at| {
         let row = &job.steps[*at].row;
         let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
-        (*at, gain.max(0))
+        (*at, (gain - others_ns(&job.steps[*at], is_needless)).max(0))
     });
     draft.values = each.collect();
     draft.keep_affected();
     draft.reported(context.catalogue, phase)?;
-    let (name, (ns, count, call, step)) = by_label
-        .into_iter()
-        .max_by_key(|(name, found)| (found.0, std::cmp::Reverse(name.clone())))?;
     let own = phase.steps.iter().map(|at| &job.steps[*at]);
     let own = own
         .map(StepFact::host)
         .find(|(begin, end)| *begin <= call.begin_ns && call.begin_ns < *end);
-    let is_middle = own.is_some_and(|host| is_middle(facts, &call, host));
+    let place = own.map_or("", |host| place(facts, &call, host));
     draft.strength = Strength::Favoured;
     draft.gain = Gain::Cost;
     draft.rank = Some(job.rank());
@@ -144,10 +185,6 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         "inferscope trace-info critical-path {} --what-if async",
         context.traces
     ));
-    let place = match is_middle {
-        true => " in the middle of the step",
-        false => " at the end of the step, so that it cannot prepare the next one meanwhile",
-    };
     Some(draft.word("name", name).word("place", place))
 }
 
@@ -196,12 +233,27 @@ fn idle_after(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         }
         draft.values.push((*at, cost));
     }
+    draft.reported(context.catalogue, phase)?;
+    // What the host does behind a call is no cost of it: no more than a replay without such calls saves.
+    let change: critical_path::Change = "async".parse().ok()?;
+    let predicted = job.predict(std::slice::from_ref(&change));
+    let new = predicted.first()?;
+    let idle_ns = draft.total_ns();
+    for (at, ns) in &mut draft.values {
+        let row = &job.steps[*at].row;
+        let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        *ns = (*ns).min(gain.max(0));
+    }
+    let is_hidden = draft.total_ns() * 4 < idle_ns;
     draft.keep_affected();
     draft.reported(context.catalogue, phase)?;
     let mut labels: Vec<(String, (i64, u64, Call, u32))> = by_label.into_iter().collect();
     labels.sort_by_key(|(_, found)| std::cmp::Reverse(found.0));
     let (name, found) = labels.first().cloned()?;
-    draft.strength = Strength::Recorded;
+    draft.strength = match is_hidden {
+        true => Strength::Fits,
+        false => Strength::Recorded,
+    };
     draft.gain = match replay("async") {
         Gain::Replay { change, .. } => Gain::Replay {
             change,
@@ -235,9 +287,6 @@ fn idle_after(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     ));
     draft.commands.push(context.path_command(&draft));
     let own = job.of(phase).find(|step| step.row.step == found.3);
-    let place = match own.is_some_and(|step| is_middle(facts, &found.2, step.host())) {
-        true => " in the middle of the step",
-        false => " at the end of the step",
-    };
+    let place = own.map_or("", |step| place(facts, &found.2, step.host()));
     Some(draft.word("name", name).word("place", place))
 }
