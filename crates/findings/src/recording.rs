@@ -2,14 +2,13 @@
 
 use critical_path::{Mark, Part, PartOptions};
 use gpu_time::comm::{CommRules, RankDigest};
-use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines};
+use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines, Recorder};
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::interval::Interval;
 use trace_model::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
 use trace_model::{Rank, Severity, Slice, Trace};
 
-use crate::catalogue::Recorder;
 use crate::document::Side;
 use crate::examples::Examples;
 use crate::limits::{Limits, ModuleCall, limits_of};
@@ -255,7 +254,7 @@ impl Recording {
             device: device_of(&work),
             clock_shift_ns: 0,
             steps_by,
-            recorder: recorder(trace),
+            recorder: Recorder::of(trace),
             has_calls: !index.activities().calls().is_empty(),
             has_python,
             has_work,
@@ -392,25 +391,6 @@ fn find_marks(index: &TraceIndex<'_>, options: &RecordingOptions) -> (Vec<Mark>,
         true => (Vec::new(), "whole"),
         false => rca_cycles::step_marks(index, options.step_pattern.as_deref()),
     }
-}
-
-/// Returns what made the recording, by its format and by the files of the functions in it.
-fn recorder(trace: &Trace) -> Recorder {
-    match trace.meta().format {
-        "nsys" => return Recorder::Nsys,
-        "rocpd" => return Recorder::Rocm,
-        _ => {}
-    }
-    let mut found = Recorder::Torch;
-    for (_, text) in trace.strings().iter() {
-        if text.contains("sglang/") || text.starts_with("step[") {
-            return Recorder::Sglang;
-        }
-        if text.contains("vllm/") || text.starts_with("execute_context_") {
-            found = Recorder::Vllm;
-        }
-    }
-    found
 }
 
 /// Allocations and releases of GPU memory.

@@ -2,8 +2,8 @@
 
 use crate::support::{Maker, Value};
 use gpu_time::{
-    GpuWork, IdleBound, IdleVerdict, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Roles, Rules,
-    Split, StepRule, answer, idle, kernels, launches, split, steps,
+    GpuWork, IdleBound, IdleVerdict, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Recorder,
+    Roles, Rules, Split, StepRule, answer, idle, kernels, launches, split, steps,
 };
 
 #[test]
@@ -243,7 +243,7 @@ fn what_the_host_did_in_a_gap_is_named_only_where_it_is_most_of_it() {
             (name, unrecorded),
             "{host:?}"
         );
-        let said = answer::host_in_gaps(&[&found]).unwrap_or_default();
+        let said = answer::host_in_gaps(&[&found], Recorder::Torch).unwrap_or_default();
         assert_eq!(said.contains("with_stack=True"), unrecorded, "{said}");
         let waits = name.is_some_and(|name| name.contains("sleep"));
         assert_eq!(
