@@ -134,14 +134,10 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
             continue;
         }
         document.notes(&answer.notes);
-        if args.part.by_step() {
-            document.table("", tables::memory_steps(&answer.parts)?);
-            continue;
-        }
         let Some((_, result)) = answer.parts.first() else {
             continue;
         };
-        if result.rows.is_empty() {
+        if answer.parts.iter().all(|(_, found)| found.rows.is_empty()) {
             let why = match result.was_asked_for {
                 true => "Cannot say how much memory is in use: the recording asked for memory \
                      (profile_memory), but the file holds no allocation event and no counter of \
@@ -156,6 +152,10 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
                 ),
             };
             document.sentence(why);
+            continue;
+        }
+        if args.part.by_step() {
+            document.table("", tables::memory_steps(&answer.parts)?);
             continue;
         }
         let device = result
