@@ -83,11 +83,11 @@ impl Alias {
                     false => arg,
                 })
                 .after_help(format!(
-                    "The same as rocpd convert -f {format}. {SHARED}: rocpd convert --help\n\nExample:\n  {} -i *.db -d out",
+                    "The same as rocpd convert -f {format}. {SHARED}rocpd convert --help\n\nExample:\n  {} -i *.db -d out",
                     self.name
                 )),
             None => SummaryArgs::augment_args(command).after_help(format!(
-                "The same as rocpd summary. {SHARED}: rocpd summary --help\n\nExample:\n  {} -i *.db --domain-summary",
+                "The same as rocpd summary. {SHARED}rocpd summary --help\n\nExample:\n  {} -i *.db --domain-summary",
                 self.name
             )),
         };
@@ -106,7 +106,7 @@ impl Alias {
 const FILTERS: [&str; 2] = ["Records", "Time window"];
 
 /// The options under [`FILTERS`], in the help of an alias.
-const SHARED: &str = "Options that choose\nrecords (--drop, --name-regex, --ranks, ...) and a time window (--start, --end, ...)";
+const SHARED: &str = "Also taken, and explained there:\noptions that choose records (--drop, --name-regex, --ranks, ...) and a time\nwindow (--start, --end, ...): ";
 
 /// Returns `true` if an option of `convert` has no effect on a format, so that its help need not
 /// show it.

@@ -694,7 +694,7 @@ fn other_names_show_themselves_alone() {
         // The name implies the format.
         assert!(!help.contains("--output-format"), "{help}");
         // Filters are those of the command, whose help shows them.
-        assert!(help.lines().count() <= 60, "{help}");
+        assert!(help.lines().count() <= 80, "{help}");
         assert!(
             !help.contains("--keep-domain") && help.contains("--help\n"),
             "{help}"

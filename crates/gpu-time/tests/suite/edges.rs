@@ -12,6 +12,8 @@ fn a_step_that_ends_where_work_starts_does_not_have_it() {
     maker.host((0, 100), "user_annotation", "ProfilerStep#1", &[]);
     maker.kernel(7, (40, 10), "inside", &[]);
     maker.kernel(7, (100, 50), "after", &[]);
+    // A step that begins where work ends does not have it either.
+    maker.host((150, 50), "user_annotation", "ProfilerStep#2", &[]);
     let trace = maker.finish();
     let work = GpuWork::new(&trace);
     let mut how = Split::default();
@@ -24,7 +26,7 @@ fn a_step_that_ends_where_work_starts_does_not_have_it() {
         &how,
     );
     let found: Vec<_> = parts.iter().map(|p| (p.step, p.time.kernels)).collect();
-    assert_eq!(found, [(Some(0), 1), (None, 1)]);
+    assert_eq!(found, [(Some(0), 1), (Some(1), 0), (None, 1)]);
 }
 
 #[test]

@@ -56,6 +56,52 @@ fn a_longer_context_hides_no_other_cause() {
     }
 }
 
+/// Steps of so many requests that take their functions of the host, which follow the requests, then the kernels, of which
+/// attention does, and `idle` microseconds in which nothing is recorded.
+fn serving(name: &str, requests: u32, idle: f64) -> Side {
+    let mut noise = Noise::new(u64::from(requests) + 7);
+    let (mut rows, mut at) = (String::from(HEADER), 0.0);
+    let of = f64::from(requests) / 16.0;
+    for cycle in 1..=40 {
+        let tokens = 1200 * requests;
+        let anchor = format!(
+            "execute_context_0(sq0sk0sqsq0sqsk0)_generation_{requests}(sq{requests}sk{tokens}sqsq{requests}sqsk{tokens})"
+        );
+        let parts = [
+            ("update_from_output", "Host", "python", 100.0 * of),
+            ("schedule", "Host", "python", 60.0 * of),
+            ("prepare_inputs", "Host", "python", 40.0 * of),
+            ("gemm", "GPU 0", "gpu_compute", 1500.0),
+            ("paged_attention", "GPU 0", "gpu_compute", 200.0 * of),
+        ];
+        let parts = parts.map(|(name, device, kind, us)| {
+            (name, device, kind, us * (1.0 + 0.004 * noise.normal()))
+        });
+        let length = idle + parts.iter().map(|part| part.3).sum::<f64>();
+        for (name, device, kind, us) in parts {
+            rows += &format!(
+                "{cycle},1,h,50,{name},N/A,{device},{kind},,,{us},,{anchor},{length},{at},1,{name}\n"
+            );
+        }
+        at += length;
+    }
+    Side::from_csv(name, rows.as_bytes(), None::<&[u8]>).unwrap()
+}
+
+/// The GPU is idle longer while functions of the host do three times the work: that is no other cause.
+#[test]
+fn idle_time_of_functions_that_follow_the_work_follows_it_too() {
+    let unknown = "no function that was recorded on the host takes that time";
+    let baseline = serving("a", 16, 500.0);
+    let more = compare(&baseline, &serving("b", 48, 500.0), &options());
+    assert_eq!(more.verdict.cause, "workload_shift", "{}", more.headline);
+    assert!(!more.headline.contains(unknown), "{}", more.headline);
+    // Time beyond it that no function takes is told.
+    let idle = compare(&baseline, &serving("b", 48, 1700.0), &options());
+    assert_eq!(idle.verdict.cause, "host_code", "{}", idle.headline);
+    assert!(idle.headline.contains(unknown), "{}", idle.headline);
+}
+
 const HEADER: &str = "cycle,pid,hostname,beta_pct,function_name,metric_name,device,func_type,mu_pct,sigma_pct,duration,interpolation_status,anchor_name,anchor_dur_us,cycle_start_ts,instances_count,simple_name\n";
 
 /// Cycles of so many microseconds: a kernel takes half of each, and `collect` what is beyond `pause`.
