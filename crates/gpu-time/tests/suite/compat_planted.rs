@@ -260,7 +260,7 @@ fn collectives_of_tracelens_wait_for_the_last_start() {
         let text = format!(
             r#"{{"distributedInfo":{{"backend":"nccl","rank":{rank},"world_size":2}},"traceEvents":[
             {{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":20,"ts":{ts},"dur":{dur},
-              "args":{{"device":0,"stream":20,"Collective name":"allreduce","In msg nelems":1048576,"Out msg nelems":1048576,
+              "args":{{"device":0,"stream":20,"correlation":3,"Collective name":"allreduce","In msg nelems":1048576,"Out msg nelems":1048576,
                 "Group size":2,"dtype":"Float","Process Group Name":"tp","Process Group Ranks":"[0, 1]"}}}}]}}"#
         );
         RankDigest::new(&format!("r{rank}"), &read(&text), CommRules::TraceLens)

@@ -631,7 +631,19 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
         || facts.modes
         || facts.findings.iter().any(is_change);
     let insufficient = too_few(facts);
-    let (cause, confidence, summary) = if changed {
+    let few_samples = facts.cycle_time.is_empty()
+        && !facts.findings.is_empty()
+        && facts
+            .findings
+            .iter()
+            .all(|f| f.verdict == Statement::Insufficient);
+    let (cause, confidence, summary) = if few_samples {
+        (
+            "unknown",
+            0.1,
+            "there are too few samples to see a change".to_owned(),
+        )
+    } else if changed {
         (
             "unknown",
             0.3,
