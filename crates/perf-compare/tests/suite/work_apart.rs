@@ -245,3 +245,52 @@ fn without_an_established_change_there_is_no_cause() {
     // 5 % of 40 and two standard errors.
     assert!(called <= 5, "{called} of 40");
 }
+
+/// Where cycles vary slowly, a longer function may lengthen them without proof. That is no proof of the opposite.
+#[test]
+fn a_change_that_is_not_established_is_not_called_hidden() {
+    let side = |seed: u64, more: f64| {
+        let mut noise = Noise::new(seed);
+        let (mut rows, mut at, mut slow) = (String::from(HEADER), 0.0, noise.normal());
+        for cycle in 1..=36 {
+            slow = 0.9 * slow + (1.0_f64 - 0.81).sqrt() * noise.normal();
+            let kernel = 1500.0 * (1.0 + 0.05 * slow);
+            let own = more * (1.0 + 0.01 * noise.normal());
+            let length = kernel + 500.0 + own;
+            for (name, device, kind, us) in [
+                ("gemm", "GPU 0", "gpu_compute", kernel),
+                ("get_next_batch", "Host", "python", 100.0 + own),
+            ] {
+                rows += &format!(
+                    "{cycle},1,h,50,{name},N/A,{device},{kind},,,{us},,step,{length},{at},1,{name}\n"
+                );
+            }
+            at += length;
+        }
+        Side::from_csv("x", rows.as_bytes(), None::<&[u8]>).unwrap()
+    };
+    let mut open = 0;
+    for seed in 0..6 {
+        for more in [150.0, 300.0, 900.0] {
+            let report = compare(&side(2 * seed, 0.0), &side(2 * seed + 1, more), &options());
+            let time = &report.cycle_time[0];
+            let is_likely = time.effect.interval.is_some_and(|[low, _]| low > 0.0);
+            let is_proven = matches!(time.verdict, Statement::Changed | Statement::Equivalent);
+            if !is_likely || is_proven {
+                continue;
+            }
+            open += 1;
+            assert_ne!(
+                report.verdict.on_critical_path,
+                Some(false),
+                "{seed} {more}"
+            );
+            assert!(
+                !report.headline.contains("hidden behind"),
+                "{}",
+                report.headline
+            );
+        }
+    }
+    assert!(open > 0, "no case is open");
+}
