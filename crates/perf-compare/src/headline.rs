@@ -427,6 +427,8 @@ fn sentence(report: &Report) -> String {
                     false => format!("Cause unknown: {cycle}{largest}"),
                 },
                 (None, Some(_)) => nothing(report),
+                // Samples of which none are enough.
+                (None, None) if !report.findings.is_empty() => nothing(report),
                 (None, None) => "Cause unknown: times cannot be compared".to_owned(),
             }
         }
