@@ -91,6 +91,9 @@ fn test(package: &str, sample: u64, shard: u64) -> Result<(String, Vec<String>)>
     .arg(format!("{}/{shards}", shard % shards))
     .arg("--output")
     .arg(&output)
+    // Each mutant is compiled anew and run once.
+    .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+    .env("CARGO_PROFILE_DEV_DEBUG", "false")
     .status()
     .context("starting cargo mutants")?;
     let file = output.join("mutants.out/outcomes.json");

@@ -9,10 +9,10 @@ use cli::{Format, Interrupt, OrExit as _, Outcome, usage};
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
-    Follow, PROMPTS_FILE, Processed, RunExporter, analysis_text, answers, append_dataset_row,
-    compare_analyses, copy_whole, dataset_columns, facts, fits, fits_text, follow, hottest,
-    narrow_text, other_input, phases_json, process, report_json, run_metadata, slug, tensors_text,
-    write_dataset_card, write_report,
+    Detail, Follow, PROMPTS_FILE, Processed, RunExporter, analysis_text, answers,
+    append_dataset_row, compare_analyses, copy_whole, dataset_columns, facts, fits, fits_text,
+    follow, hottest, narrow_text, other_input, phases_json, process, report_json, run_metadata,
+    slug, tensors_text, write_dataset_card, write_report,
 };
 use report::{CsvOptions, CsvWriter, JsonDocument, SchemaVersion};
 use serde_json::Value;
@@ -174,7 +174,12 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         }
         (_, table) => {
             let extra = fits_text(&fits) + &tensors_text(&tensors);
-            let text = coded(analysis_text(&analysis, table, &shown, &extra))?;
+            let detail = match table {
+                Some(table) => Detail::Only(table),
+                None if args.summaries || !wanted.is_empty() => Detail::Summaries,
+                None => Detail::Answer,
+            };
+            let text = coded(analysis_text(&analysis, detail, &shown, &extra))?;
             out.write_all(text.as_bytes())?;
         }
     }

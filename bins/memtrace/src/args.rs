@@ -312,6 +312,9 @@ pub(crate) struct AnalyseArgs {
     /// One table only
     #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
+    /// All summaries below the answers
+    #[arg(long, conflicts_with = "table")]
+    pub(crate) summaries: bool,
     /// Continue reading as the text grows and print its counts every SECONDS; an interrupt ends it with the analysis
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     pub(crate) follow: Option<u64>,

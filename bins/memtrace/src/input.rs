@@ -12,7 +12,8 @@ use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
     AddressRange, FieldList, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot,
     ModelFile, Names, PhaseBoundary, Phases, ReadReport, Regions, RowStream, RuleSet, SymbolTable,
-    boundaries_from_json, kv_table_from_json, ranges_from_json, ranges_of_maps, unmaps_from_log,
+    boundaries_from_json, kv_table_from_json, phase_doubts, ranges_from_json, ranges_of_maps,
+    unmaps_from_log,
 };
 use memtrace_run::{Error, Steps, Tier, infer_phases, phases_json};
 use serde_json::Value;
@@ -179,6 +180,9 @@ impl ReadArgs {
                 self.verbosity.note(format!(
                     "{name}: no phases ('phase_boundaries' is empty or missing)"
                 ));
+            }
+            for doubt in phase_doubts(&list) {
+                self.verbosity.note(format!("{}: {doubt}", file.display()));
             }
             if let Some(never) = list.iter().find(|phase| phase.start_ns == i64::MAX) {
                 let what = format!(

@@ -319,6 +319,18 @@ fn ranges_and_phases_that_hold_nothing_are_said() {
     std::fs::write(dir.join("phases.json"), r#"{"phase_boundaries": null}"#).unwrap();
     let said = call(dir, &["analyse", "perf.txt", "--phases", "phases.json"]);
     assert!(String::from_utf8_lossy(&said.stderr).contains("no phases"));
+    let overlap = r#"[{"phase": "x", "start_ns": 0, "end_ns": 9}, {"phase": "y", "start_ns": 5, "end_ns": 1e30}]"#;
+    std::fs::write(dir.join("phases.json"), overlap).unwrap();
+    let said = call(dir, &["analyse", "perf.txt", "--phases", "phases.json"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        said.contains("'x' and 'y' overlap from 5 to 9 ns"),
+        "{said}"
+    );
+    assert!(
+        said.contains("'y' ends after the end of all clocks"),
+        "{said}"
+    );
     let never = r#"[{"phase": "generation", "start_ns": 1e30, "end_ns": 2e30}]"#;
     std::fs::write(dir.join("phases.json"), never).unwrap();
     fails(dir, &["analyse", "perf.txt", "--phases", "phases.json"], 3);

@@ -130,6 +130,7 @@ fn text_fits_eighty_columns() {
     let folder = folder();
     for words in [
         &["analyse", "perf.txt"][..],
+        &["analyse", "perf.txt", "--summaries"],
         &["compare", "perf.txt", "perf.txt"],
         &["--help"],
         &["analyse", "--help"],

@@ -2,6 +2,39 @@
 
 use super::*;
 
+/// The answers and the classes come first and alone; the other tables are named, and shown on request.
+#[test]
+fn text_is_short_unless_tables_are_asked_for() {
+    let folder = folder();
+    let call = |words: &[&str]| {
+        ok(&call(
+            folder.path(),
+            &[&["analyse", "perf.txt"], words].concat(),
+        ))
+    };
+    let (short, long) = (call(&[]), call(&["--summaries"]));
+    assert!(short.lines().count() <= 60, "{short}");
+    let others = ["retention summary\n", "working set summary\n", "sampling\n"];
+    for table in others {
+        assert!(
+            !short.contains(table) && long.contains(table),
+            "{table}: {short}"
+        );
+    }
+    let (answer, rest) = short.split_once("\nsuitability\n").unwrap();
+    assert!(long.starts_with(answer), "{short}");
+    assert!(
+        rest.contains("tables left out (retention_summary, "),
+        "{rest}"
+    );
+    // What several types lack is said once.
+    for advice in ["record the period", "10x denser"] {
+        assert!(short.matches(advice).count() <= 1, "{short}");
+    }
+    let asked = call(&["--metrics", "retention_duration"]);
+    assert!(asked.contains("retention summary\n"), "{asked}");
+}
+
 #[test]
 fn each_part_of_a_wide_table_says_what_its_rows_are_about() {
     let folder = folder();

@@ -66,6 +66,14 @@ impl Alias {
 
     pub(crate) fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
+        // What an alias has of its own is shown; filters and windows are those of the command.
+        let command = command.disable_help_flag(true).arg(
+            clap::Arg::new("help")
+                .short('h')
+                .long("help")
+                .action(clap::ArgAction::HelpShort)
+                .help("Print help"),
+        );
         let example = match self.format {
             // The name determines the format.
             Some(format) => ConvertArgs::augment_args(command)
@@ -75,20 +83,30 @@ impl Alias {
                     false => arg,
                 })
                 .after_help(format!(
-                    "The same as rocpd convert -f {format}\n\nExample:\n  {} -i *.db -d out",
+                    "The same as rocpd convert -f {format}. {SHARED}rocpd convert --help\n\nExample:\n  {} -i *.db -d out",
                     self.name
                 )),
             None => SummaryArgs::augment_args(command).after_help(format!(
-                "The same as rocpd summary\n\nExample:\n  {} -i *.db --domain-summary",
+                "The same as rocpd summary. {SHARED}rocpd summary --help\n\nExample:\n  {} -i *.db --domain-summary",
                 self.name
             )),
         };
         example
+            .mut_args(|arg| match arg.get_help_heading() {
+                Some(heading) if FILTERS.contains(&heading) => arg.hide_short_help(true),
+                _ => arg,
+            })
             .about(self.about)
             .version(env!("CARGO_PKG_VERSION"))
             .max_term_width(80)
     }
 }
+
+/// Headings of options that the help of an alias leaves to that of its command.
+const FILTERS: [&str; 2] = ["Records", "Time window"];
+
+/// The options under [`FILTERS`], in the help of an alias.
+const SHARED: &str = "Also taken, and explained there:\noptions that choose records (--drop, --name-regex, --ranks, ...) and a time\nwindow (--start, --end, ...): ";
 
 /// Returns `true` if an option of `convert` has no effect on a format, so that its help need not
 /// show it.

@@ -11,7 +11,7 @@ use critical_path::{
     path_trace, sentences, tables,
 };
 use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks};
-use gpu_time::{GpuWork, NoGpuWork, Note};
+use gpu_time::{GpuWork, Lack, NoGpuWork, Note, Recorder};
 use perfetto_reader::ArgPolicy;
 use report::Table;
 use serde::Serialize;
@@ -106,6 +106,7 @@ struct Kept {
     /// Method by which its steps were found.
     steps: &'static str,
     has_calls: bool,
+    recorder: Recorder,
 }
 
 pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
@@ -239,6 +240,7 @@ fn keep(
         world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
         steps,
         has_calls,
+        recorder: Recorder::of(&input.trace),
     };
     Ok((kept, why))
 }
@@ -295,11 +297,14 @@ fn order(kept: &mut Vec<Kept>, report: &ReportArgs) -> anyhow::Result<Vec<Note>>
 /// Returns notes on missing data, and what to record to get them.
 fn thin(args: &CriticalPathArgs, kept: &[Kept]) -> Vec<Note> {
     let mut notes = Vec::new();
-    if kept.iter().any(|kept| !kept.has_calls) {
+    if let Some(without) = kept.iter().find(|kept| !kept.has_calls) {
         notes.push(Note::new(
             "no_host_events",
-            "no runtime calls are recorded: the order on each stream is all that is known, launch and host time are part of \
-             unknown; record CPU activity as well (ProfilerActivity.CPU, rocprofv3 --sys-trace)",
+            format!(
+                "no runtime calls are recorded: the order on each stream is all that is known, launch and host time are part \
+                 of unknown; record the calls of the host as well ({})",
+                Lack::HostEvents.how(without.recorder)
+            ),
         ));
     }
     if args.step_pattern.is_some() && kept.iter().all(|kept| kept.steps == "whole") {

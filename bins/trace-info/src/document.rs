@@ -161,8 +161,15 @@ impl Document {
             _ => None,
         });
         let label_width = labels.max().unwrap_or(0) + 2;
+        // Words that stand above a table without rows say why it has none.
+        let has_words = |at: usize| {
+            let above = self.text.iter().take(at).rev();
+            let mut above = above.take_while(|block| !matches!(block, Block::Heading(_)));
+            above.any(|block| matches!(block, Block::Sentence(_) | Block::Line(..)))
+        };
         for (at, block) in self.text.iter().enumerate() {
             match block {
+                Block::Table(_, table) if table.rows() == 0 && has_words(at) => {}
                 Block::Heading(text) => {
                     if at > 0 {
                         writeln!(out)?;

@@ -4,7 +4,7 @@ use clap::Args;
 use cli::Outcome;
 use gpu_time::compat::hta::{self, StreamIdle};
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{Idle, Note, idle_parts};
+use gpu_time::{Idle, Note, Recorder, idle_parts};
 use report::human;
 
 use crate::args::ReportArgs;
@@ -58,6 +58,7 @@ struct Answer {
     parts: Vec<(RowKey, Idle)>,
     notes: Vec<Note>,
     hta: Vec<StreamIdle>,
+    recorder: Recorder,
 }
 
 pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
@@ -90,6 +91,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
                     parts: Vec::new(),
                     notes: Vec::new(),
                     hta: hta::idle(&work, &events, rounding),
+                    recorder: Recorder::of(&input.trace),
                 };
                 return Ok((answer, gpu_time::no_gpu_work(work.index())));
             }
@@ -103,6 +105,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
                 trace,
                 notes,
                 hta: Vec::new(),
+                recorder: Recorder::of(&input.trace),
             };
             Ok((answer, part::no_gpu_time(&work, &how)))
         },
@@ -152,7 +155,7 @@ fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::
         document.line("skewed", format!("{} {text}", human::count(skewed)));
     }
     let idles: Vec<&Idle> = rows.iter().map(|row| row.1).collect();
-    if let Some(host) = gpu_time::answer::host_in_gaps(&idles) {
+    if let Some(host) = gpu_time::answer::host_in_gaps(&idles, answer.recorder) {
         document.line("host", host);
     }
     if args.part.by_step() {

@@ -3,7 +3,9 @@
 use clap::Args;
 use cli::Outcome;
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{GpuWork, IdleVerdict, LaunchKind, Launches, Note, idle_parts, launch_parts};
+use gpu_time::{
+    GpuWork, IdleVerdict, LaunchKind, Launches, Note, Recorder, idle_parts, launch_parts,
+};
 use report::human;
 
 use crate::args::ReportArgs;
@@ -47,6 +49,7 @@ pub(crate) struct LaunchArgs {
 struct Answer {
     trace: String,
     idle: IdleVerdict,
+    recorder: Recorder,
     parts: Vec<(RowKey, Launches)>,
     notes: Vec<Note>,
 }
@@ -81,6 +84,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
                     .collect(),
                 trace,
                 idle,
+                recorder: Recorder::of(&input.trace),
                 notes,
             };
             Ok((answer, part::no_gpu_work(&work, &how)))
@@ -103,7 +107,11 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
             continue;
         }
         let parts: Vec<&Launches> = answer.parts.iter().map(|part| &part.1).collect();
-        document.sentence(gpu_time::answer::launch(&parts, &answer.idle));
+        document.sentence(gpu_time::answer::launch(
+            &parts,
+            &answer.idle,
+            answer.recorder,
+        ));
         document.notes(&answer.notes);
         people(args, answer, &mut document)?;
     }
@@ -137,7 +145,8 @@ fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow
                     before it ends, so launch gaps are not measured";
         document.line("resolution", text);
     }
-    if sum(|l| l.linked + l.unlinked) == 0 {
+    // The sentence says why there are no latencies.
+    if sum(|l| l.calls) == 0 {
         return Ok(());
     }
     if args.part.by_step() {

@@ -3,7 +3,7 @@
 use clap::Args;
 use cli::Outcome;
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{GpuWork, MEMORY_KEYS, Memory, MemoryLines, Note, Step};
+use gpu_time::{GpuWork, Lack, MEMORY_KEYS, Memory, MemoryLines, Note, Recorder, Step};
 use report::human;
 use trace_input::NamedTrace;
 
@@ -44,7 +44,7 @@ struct Answer {
     trace: String,
     parts: Vec<(RowKey, Memory)>,
     notes: Vec<Note>,
-    is_nsys: bool,
+    recorder: Recorder,
 }
 
 fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
@@ -59,7 +59,7 @@ fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
             trace,
             parts: vec![(of, lines.within(None, args.series))],
             notes: Vec::new(),
-            is_nsys: input.trace.meta().is_nsys(),
+            recorder: Recorder::of(&input.trace),
         });
     }
     let work = GpuWork::new(&input.trace);
@@ -85,7 +85,7 @@ fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
         trace,
         parts,
         notes,
-        is_nsys: input.trace.meta().is_nsys(),
+        recorder: Recorder::of(&input.trace),
     })
 }
 
@@ -134,32 +134,28 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
             continue;
         }
         document.notes(&answer.notes);
-        if args.part.by_step() {
-            document.table("", tables::memory_steps(&answer.parts)?);
-            continue;
-        }
         let Some((_, result)) = answer.parts.first() else {
             continue;
         };
-        if result.rows.is_empty() {
+        if answer.parts.iter().all(|(_, found)| found.rows.is_empty()) {
             let why = match result.was_asked_for {
-                true => {
-                    "Cannot say how much memory is in use: the recording asked for memory \
+                true => "Cannot say how much memory is in use: the recording asked for memory \
                      (profile_memory), but the file holds no allocation event and no counter of \
                      memory. Either nothing was allocated while it ran (CUDA graphs and engines \
                      with a pool of their own allocate before), or the events were left out of \
                      the export."
-                }
-                false if answer.is_nsys => {
+                    .to_owned(),
+                false => format!(
                     "Cannot say how much memory is in use: no allocation event and no counter of \
-                     memory is in the file; record with `nsys profile --cuda-memory-usage=true`."
-                }
-                false => {
-                    "Cannot say how much memory is in use: no allocation event and no counter of \
-                     memory is in the file; record with profile_memory=True."
-                }
+                     memory is in the file; record them ({}).",
+                    Lack::Memory.how(answer.recorder)
+                ),
             };
             document.sentence(why);
+            continue;
+        }
+        if args.part.by_step() {
+            document.table("", tables::memory_steps(&answer.parts)?);
             continue;
         }
         let device = result

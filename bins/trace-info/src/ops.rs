@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use cli::Outcome;
-use gpu_time::{ARG_KEYS, GpuWork, Note};
+use gpu_time::{ARG_KEYS, GpuWork, Lack, Note, Recorder};
 use report::{Column, SchemaVersion, Table, Unit};
 use roofline::{CopyRow, Knowledge, OPS_KEYS, OpRow, OpSort, copies, copies_table, ops, ops_table};
 use trace_input::only_args;
@@ -85,7 +85,7 @@ struct Answer {
     ops: Vec<OpRow>,
     copies: Vec<CopyRow>,
     notes: Vec<Note>,
-    is_nsys: bool,
+    recorder: Recorder,
 }
 
 pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
                 ),
                 copies: copies(&work, how.window),
                 notes,
-                is_nsys: input.trace.meta().is_nsys(),
+                recorder: Recorder::of(&input.trace),
             };
             let why = match answer.ops.is_empty() {
                 true => gpu_time::no_gpu_work(work.index()),
@@ -148,10 +148,10 @@ pub(crate) fn run(args: &OpsArgs) -> anyhow::Result<Outcome> {
         if answer.ops.is_empty() {
             document.line(
                 "operators",
-                match answer.is_nsys {
-                    true => "none recorded: record them as ranges (`nsys profile --pytorch=autograd-nvtx`)",
-                    false => "none recorded: record CPU activity (ProfilerActivity.CPU)",
-                },
+                format!(
+                    "none recorded: record them ({})",
+                    Lack::Operators.how(answer.recorder)
+                ),
             );
         } else {
             let top = args.top.unwrap_or(20).min(answer.ops.len());

@@ -156,6 +156,9 @@ impl PartArgs {
         work: &GpuWork<'_>,
     ) -> anyhow::Result<(Split, Vec<Note>)> {
         let (mut how, mut notes) = (Split::default(), Vec::new());
+        // Work that ran more than once is counted as often by every command.
+        let limit = input.trace.meta().limit("kernel_replay");
+        notes.extend(limit.map(|limit| Note::new(limit.code, limit.text.clone())));
         how.window = self.window(work)?;
         if let Some(window) = how.window {
             let text = format!("{}..{} ns", window.start, window.end);

@@ -121,6 +121,15 @@ fn label_of(phase: &Value) -> &str {
     }
 }
 
+/// Name of a phase in a list, whose names are in member `name`. That of a detected one never contradicts how busy the device is.
+pub(crate) fn name_in_list<'p>(phase: &'p Value, name: &str) -> &'p str {
+    match name {
+        "label" if label_of(phase) == "nearly idle" => "idle",
+        "label" => label_of(phase),
+        name => phase[name].as_str().unwrap_or(""),
+    }
+}
+
 /// The limit of the whole trace, with the phase that shows what limits its longest one.
 fn with_other_phase(whole: &Value, longest: &Value) -> Value {
     let mut whole = whole.clone();

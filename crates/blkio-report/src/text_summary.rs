@@ -6,7 +6,7 @@ use blkio_parser::Stats;
 use report::human;
 use serde_json::Value;
 
-use crate::headline::headline;
+use crate::headline::{headline, name_in_list};
 use crate::value::list;
 
 fn given_phases(document: &Value, first_ns: u64, out: &mut String) -> fmt::Result {
@@ -82,7 +82,7 @@ fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut String) -> fmt
         "  {:>9.3} s to {:>9.3} s  {}",
         at("active_from_ns", "start_ns"),
         at("active_until_ns", "end_ns"),
-        phase[name].as_str().unwrap_or("")
+        name_in_list(phase, name)
     )?;
     for direction in ["read", "write"] {
         let of = &phase[direction];

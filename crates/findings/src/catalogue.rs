@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpu_time::Recorder;
 use serde::Deserialize;
 
 use crate::document::{Confidence, Note, Remedy};
@@ -67,40 +68,13 @@ impl Kind {
 pub(crate) struct Lack {
     pub(crate) what: String,
     pub(crate) decides: String,
-    torch: String,
-    vllm: String,
-    sglang: String,
-    nsys: String,
-    rocm: String,
 }
 
 impl Lack {
     /// Returns how the recorder at hand records it.
-    pub(crate) fn how(&self, recorder: Recorder) -> &str {
-        match recorder {
-            Recorder::Torch => &self.torch,
-            Recorder::Vllm => &self.vllm,
-            Recorder::Sglang => &self.sglang,
-            Recorder::Nsys => &self.nsys,
-            Recorder::Rocm => &self.rocm,
-        }
+    pub(crate) fn how(&self, recorder: Recorder) -> &'static str {
+        gpu_time::Lack::by_name(&self.what).map_or("", |lack| lack.how(recorder))
     }
-}
-
-/// What made a recording; recorders have different flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Recorder {
-    /// PyTorch's profiler.
-    #[default]
-    Torch,
-    /// PyTorch's profiler in vLLM.
-    Vllm,
-    /// PyTorch's profiler in SGLang.
-    Sglang,
-    /// Nsight Systems.
-    Nsys,
-    /// ROCm's profilers.
-    Rocm,
 }
 
 #[derive(Debug, Deserialize)]
@@ -250,6 +224,9 @@ mod tests {
             "steps of the engine",
         ] {
             assert!(catalogue.lack(what).is_some(), "{what}");
+        }
+        for lack in &catalogue.missing {
+            assert!(!lack.how(Recorder::Torch).is_empty(), "{}", lack.what);
         }
     }
 

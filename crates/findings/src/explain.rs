@@ -70,9 +70,9 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         },
         ..Document::default()
     };
-    let without: Vec<String> = recordings
+    let without: Vec<(String, gpu_time::Recorder)> = recordings
         .iter()
-        .filter_map(|recording| recording.facts.no_work.clone())
+        .filter_map(|recording| Some((recording.facts.no_work.clone()?, recording.facts.recorder)))
         .collect();
     let read = recordings.len();
     let lost = recordings
@@ -138,20 +138,20 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
     if jobs.is_empty() || (is_pair && jobs.len() < 2) {
         if document.answer.sentence.is_empty() {
             let text = match without.first() {
-                Some(text) => text.clone(),
+                Some((text, _)) => text.clone(),
                 None => none_read(&request.files),
             };
             cannot_say(&mut document, &text);
         }
         // Only what was read and holds no GPU activity lacks it.
-        let gpu = catalogue
-            .lack("host events")
-            .filter(|_| !without.is_empty());
-        document.not_recorded.extend(gpu.map(|lack| Missing {
-            what: "GPU activity".to_owned(),
-            decides: "what the steps take their time for".to_owned(),
-            record: lack.how(crate::Recorder::Torch).to_owned(),
-        }));
+        let gpu = without.first();
+        document
+            .not_recorded
+            .extend(gpu.map(|(_, recorder)| Missing {
+                what: "GPU activity".to_owned(),
+                decides: "what the steps take their time for".to_owned(),
+                record: gpu_time::Lack::HostEvents.how(*recorder).to_owned(),
+            }));
         document.trust.files = read as u64;
         document.trust.events_lost = lost;
         document.trust.notes = notes;

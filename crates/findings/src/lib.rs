@@ -50,7 +50,7 @@ mod wall;
 mod words;
 
 pub use beside::Companion;
-pub use catalogue::{Catalogue, Kind, KindRole, Recorder};
+pub use catalogue::{Catalogue, Kind, KindRole};
 pub use document::*;
 pub use explain::{NothingChosen, Request, explain};
 pub use job::Choice;

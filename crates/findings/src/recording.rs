@@ -2,7 +2,7 @@
 
 use critical_path::{Mark, Part, PartOptions};
 use gpu_time::comm::{CommRules, RankDigest};
-use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines};
+use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines, Recorder};
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::interval::Interval;
@@ -10,7 +10,6 @@ use trace_model::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
 use trace_model::step_name::step_kind;
 use trace_model::{Rank, Severity, Slice, Trace};
 
-use crate::catalogue::Recorder;
 use crate::document::Side;
 use crate::examples::Examples;
 use crate::limits::{Limits, ModuleCall, limits_of};
@@ -280,7 +279,7 @@ impl Recording {
             device: device_of(&work),
             clock_shift_ns: 0,
             steps_by,
-            recorder: recorder(trace),
+            recorder: Recorder::of(trace),
             has_calls: !index.activities().calls().is_empty(),
             has_python,
             is_training: is_training(trace),
@@ -432,25 +431,6 @@ fn find_marks(index: &TraceIndex<'_>, options: &RecordingOptions) -> (Vec<Mark>,
 
 /// Fewer repetitions than this of what no engine marks are no loop.
 const LEAST_CYCLES: usize = 3;
-
-/// Returns what made the recording, by its format and by the files of the functions in it.
-fn recorder(trace: &Trace) -> Recorder {
-    match trace.meta().format {
-        "nsys" => return Recorder::Nsys,
-        "rocpd" => return Recorder::Rocm,
-        _ => {}
-    }
-    let mut found = Recorder::Torch;
-    for (_, text) in trace.strings().iter() {
-        if text.contains("sglang/") || text.starts_with("step[") {
-            return Recorder::Sglang;
-        }
-        if text.contains("vllm/") || text.starts_with("execute_context_") {
-            found = Recorder::Vllm;
-        }
-    }
-    found
-}
 
 /// Returns `true` if gradients are computed or parameters updated.
 fn is_training(trace: &Trace) -> bool {

@@ -147,7 +147,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
             1 => "the clock counts nanoseconds: nothing is rounded".to_owned(),
             _ if !is_useful => format!("timestamp resolution {step} ns"),
             _ => format!(
-                "timestamp resolution {step} ns: busy and idle are known to {} at worst",
+                "timestamp resolution {step} ns: if all rounding went one way, busy and idle are off by {}",
                 shown(most)
             ),
         };

@@ -15,7 +15,7 @@ pub const NO_LAUNCH: &str = "(launch not in the trace)";
 /// Group name of GPU activity launched outside of any Python frame.
 pub const NO_MODULE: &str = "(no Python frame)";
 /// Group name of GPU activity of operators whose shapes were not recorded.
-pub const NO_SHAPE: &str = "(no shapes: record_shapes=True)";
+pub const NO_SHAPE: &str = "(no shapes recorded)";
 
 /// Grouping key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]

@@ -53,6 +53,7 @@ mod note;
 mod origin;
 mod overview;
 mod own_time;
+mod recorder;
 mod rules;
 mod split;
 mod spread;
@@ -82,6 +83,7 @@ pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;
 pub use origin::{module_of, operator_of};
 pub use overview::{Overview, TopKernel};
+pub use recorder::{Lack, Recorder};
 pub use rules::{Role, Roles, Rules};
 pub use split::{
     Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, events_by_part, split, steps,

@@ -8,6 +8,7 @@ use trace_model::kernel::{Activity, TraceIndex};
 use trace_model::{TimeRange, Trace};
 
 use crate::Note;
+use crate::recorder::{Lack, Recorder, xla};
 
 /// Maximum number of categories and processes in a sentence.
 const MAX_NAMED: usize = 3;
@@ -113,12 +114,9 @@ pub fn no_gpu_work(index: &TraceIndex<'_>) -> Option<NoGpuWork> {
         ),
         NoGpuReason::OnlyHost => format!(
             "no GPU activity: only the host was recorded ({} and no CUDA or HIP call); \
-             record the GPU as well, {}",
+             record the GPU as well ({})",
             seen.host(),
-            match trace.meta().is_nsys() {
-                true => "with `nsys profile --trace=cuda,nvtx,osrt`",
-                false => "for PyTorch with ProfilerActivity.CUDA",
-            }
+            Lack::GpuActivity.how(Recorder::of(trace))
         ),
         NoGpuReason::NoLaunches => format!(
             "no GPU activity: none of the {} CUDA or HIP calls in the trace launches anything",
@@ -250,13 +248,6 @@ impl Seen {
             () => NoGpuReason::UnknownProducer,
         }
     }
-}
-
-/// Returns `true` if a process of the trace has XLA's name of a host or device with this prefix.
-fn xla(trace: &Trace, begin: &str) -> bool {
-    let names = trace.processes().iter().filter_map(|p| p.name);
-    let mut names = names.map(|name| trace.text(name));
-    names.any(|name| name.starts_with(begin) || name.contains(&format!(" {begin}")))
 }
 
 /// Returns the categories and processes whose slices take the most time, with their shares of the

@@ -24,6 +24,7 @@
 mod csv;
 mod document;
 mod folded;
+mod frame;
 mod html;
 mod json;
 mod markdown;

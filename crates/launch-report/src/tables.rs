@@ -6,6 +6,7 @@ use launch_stacks::{
 use report::{Cell, Column, Table, Unit};
 use trace_model::kernel::display_names;
 
+use crate::frame::joined;
 use crate::{Answered, Report};
 
 type Titled = Vec<(String, Table)>;
@@ -389,9 +390,10 @@ pub(crate) fn across_traces(report: &Report<'_>) -> report::Result<Titled> {
                 Column::int("gpu_second_ns").unit(Unit::Nanos).title("then"),
             ],
         )?;
-        for row in &rows {
+        let frames: Vec<&[String]> = rows.iter().map(|row| row.frames.as_slice()).collect();
+        for (row, stack) in rows.iter().zip(stacks(report, &frames)) {
             table.push(&[
-                Cell::from(&row.frames.join(";")),
+                Cell::from(&stack),
                 Cell::from(row.launches[0]),
                 Cell::from(row.launches[1]),
                 Cell::Int(row.gpu_ns[0]),
@@ -406,6 +408,14 @@ pub(crate) fn across_traces(report: &Report<'_>) -> report::Result<Titled> {
     Ok(out)
 }
 
+/// Returns stacks as cells: with `--compat` as recorded.
+fn stacks(report: &Report<'_>, frames: &[&[String]]) -> Vec<String> {
+    match report.style.compat {
+        true => frames.iter().map(|stack| stack.join(";")).collect(),
+        false => joined(frames),
+    }
+}
+
 fn merged(report: &Report<'_>) -> report::Result<Table> {
     let mut table = Table::new(
         "merged",
@@ -418,7 +428,9 @@ fn merged(report: &Report<'_>) -> report::Result<Table> {
             Column::text("stack"),
         ],
     )?;
-    for (at, stack) in report.ranks.iter().flat_map(|r| &r.merged).enumerate() {
+    let all = || report.ranks.iter().flat_map(|r| &r.merged);
+    let frames: Vec<&[String]> = all().map(|stack| stack.frames.as_slice()).collect();
+    for (at, (stack, text)) in all().zip(stacks(report, &frames)).enumerate() {
         let counts: Vec<String> = stack
             .ranks
             .iter()
@@ -433,7 +445,7 @@ fn merged(report: &Report<'_>) -> report::Result<Table> {
             Cell::from(stack.count_skew()),
             Cell::Int(stack.gpu_ns()),
             Cell::from(stack.time_skew().map(|s| (s * 1000.0).round() / 1000.0)),
-            Cell::from(&stack.frames.join(";")),
+            Cell::from(&text),
         ])?;
     }
     Ok(table)
@@ -449,10 +461,12 @@ fn waits(report: &Report<'_>) -> report::Result<Table> {
             Column::text("last").title("last by rank"),
         ],
     )?;
-    for wait in report.ranks.iter().flat_map(|r| &r.by_stack) {
+    let all = || report.ranks.iter().flat_map(|r| &r.by_stack);
+    let frames: Vec<&[String]> = all().map(|wait| wait.frames.as_slice()).collect();
+    for (wait, text) in all().zip(stacks(report, &frames)) {
         let last: Vec<String> = wait.last.iter().map(ToString::to_string).collect();
         table.push(&[
-            Cell::from(&wait.frames.join(";")),
+            Cell::from(&text),
             Cell::Int(wait.total_ns()),
             Cell::Int(wait.longest_ns),
             Cell::from(&last.join(" ")),

@@ -8,6 +8,7 @@ use launch_stacks::{Absence, Answer, KernelCount, Outcome};
 use report::text::wrapped;
 use report::{Table, TextOptions};
 
+use crate::frame::readable;
 use crate::{Answered, Calls, Report, tables};
 
 /// Writes the report.
@@ -130,21 +131,6 @@ fn frames(report: &Report<'_>, root_first: &[&str], text: &mut String) {
         let _ = writeln!(text, "    {}", shown(report, &readable(frame)));
     }
     text.push('\n');
-}
-
-/// Returns a frame without parts that mean nothing to a reader: the object that a built-in method
-/// is bound to, and the underscore that remains of a module's number.
-fn readable(frame: &str) -> Cow<'_, str> {
-    if let Some(module) = frame.strip_prefix("nn.Module: ") {
-        return Cow::Owned(format!("nn.Module: {}", module.trim_end_matches('_')));
-    }
-    let is_bound = frame.starts_with("<built-in method ") && frame.ends_with('>');
-    match frame.split_once(" of ") {
-        Some((method, object)) if is_bound && object.contains(" object at ") => {
-            Cow::Owned(format!("{method}>"))
-        }
-        _ => Cow::Borrowed(frame),
-    }
 }
 
 /// Returns the shown stack with the most kernel time and its share of the time of all stacks, shown
@@ -294,28 +280,4 @@ pub(crate) fn shown<'s>(report: &Report<'_>, text: &'s str) -> Cow<'s, str> {
         }
     }
     Cow::Owned(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_lose_what_says_nothing() {
-        for (frame, want) in [
-            (
-                "<built-in method f of pybind11_x object at 0x*>",
-                "<built-in method f>",
-            ),
-            (
-                "<built-in method f of type object>",
-                "<built-in method f of type object>",
-            ),
-            ("nn.Module: Linear_", "nn.Module: Linear"),
-            ("nn.Module: Linear", "nn.Module: Linear"),
-            ("a of b object at c", "a of b object at c"),
-        ] {
-            assert_eq!(readable(frame), want);
-        }
-    }
 }

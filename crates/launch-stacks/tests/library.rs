@@ -9,8 +9,8 @@ use launch_stacks::{
 use proptest::prelude::*;
 use trace_model::kernel::Vocabulary;
 use trace_model::{
-    Arg, FinishOptions, LaneId, Pid, Process, Rank, SliceData, Thread, Tid, Timestamp, Trace,
-    TraceBuilder, Track, TrackKind,
+    Arg, FinishOptions, FlowPoint, FlowRole, FlowSpace, LaneId, Pid, Process, Rank, SliceData,
+    Thread, Tid, Timestamp, Trace, TraceBuilder, Track, TrackKind,
 };
 
 /// A trace under construction with helper functions.
@@ -458,6 +458,41 @@ fn a_missing_rank_may_have_been_the_last() {
         let known = (group_size == 2).then_some(110 - late);
         assert_eq!(times.iter().map(latency).collect::<Vec<_>>(), [known; 2]);
     }
+}
+
+/// Of several arrows to a kernel the first from the host names its launch; arrows from the device name none.
+#[test]
+fn the_first_arrow_from_the_host_is_the_launch() {
+    let mut made = Made::default();
+    let tails = [
+        ((0, 8), 50, "kernel", "before"),
+        ((1, 1), 100, "cuda_runtime", "cudaLaunchKernel"),
+        ((1, 1), 200, "cuda_runtime", "cudaLaunchKernelExC"),
+    ];
+    for (row, ts, category, name) in tails {
+        made.slice(row, (ts, 5), (category, name), &[]);
+    }
+    made.slice((0, 7), (300, 5), ("kernel", "k"), &[]);
+    for (id, (row, ts, ..)) in (1..).zip(tails) {
+        for (role, row, ts) in [(FlowRole::Start, row, ts), (FlowRole::End, (0, 7), 300)] {
+            let lane = made.lane(row);
+            let point = FlowPoint {
+                id,
+                category: None,
+                name: None,
+                space: FlowSpace::Chrome,
+                role,
+            };
+            made.builder.events.flow(lane, ts, point);
+        }
+    }
+    let trace = made.finish();
+    let index = TraceIndex::new(&trace, Vocabulary::default());
+    let all = KernelSelector::from(NameMatch::glob("k"));
+    let found = launches(&index, &all, Linking::Best);
+    assert_eq!((found.arrows, found.links.len()), (3, 1));
+    let launch = trace.slice(found.links[0].launch);
+    assert_eq!(launch.name(), Some("cudaLaunchKernel"));
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub use parquet_file::{
     Compression, ParquetInfo, TraceWriter, check_parquet, write_kv_blocks, write_region_map,
 };
 pub use perf_text::{FieldList, Grammar};
-pub use phases::{PhaseBoundary, Phases, boundaries_from_json};
+pub use phases::{PhaseBoundary, Phases, boundaries_from_json, phase_doubts};
 pub use processes::Processes;
 pub use ranges::{AddressRange, ranges_from_json};
 pub use region::{PageTracker, Region};

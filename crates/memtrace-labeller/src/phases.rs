@@ -150,6 +150,61 @@ pub fn boundaries_from_json(name: &str, text: &[u8]) -> Result<Vec<PhaseBoundary
     })
 }
 
+/// Returns what a reader of a list of phases should know: ends that no clock reaches, and overlaps, in which the phase listed
+/// first holds. One sentence each, overlaps by pair of names.
+///
+/// ```
+/// use memtrace_labeller::{PhaseBoundary, phase_doubts};
+/// let list = [PhaseBoundary::new("a", 0, 20), PhaseBoundary::new("b", 15, i64::MAX)];
+/// assert_eq!(
+///     phase_doubts(&list),
+///     [
+///         "'b' ends after the end of all clocks: taken to last until the recording ends",
+///         "'a' and 'b' overlap from 15 to 20 ns: 'a', which is listed first, holds there",
+///     ]
+/// );
+/// ```
+#[must_use]
+pub fn phase_doubts(list: &[PhaseBoundary]) -> Vec<String> {
+    let endless = list.iter().filter(|phase| phase.end_ns == i64::MAX);
+    let mut doubts: Vec<String> = endless
+        .map(|phase| {
+            let name = &phase.phase;
+            format!(
+                "'{name}' ends after the end of all clocks: taken to last until the recording ends"
+            )
+        })
+        .collect();
+    // Of phases in order of their starts one overlaps an earlier one if it starts before the latest end so far.
+    let mut order: Vec<(usize, &PhaseBoundary)> = list
+        .iter()
+        .enumerate()
+        .filter(|(_, phase)| phase.start_ns < phase.end_ns)
+        .collect();
+    order.sort_by_key(|(at, phase)| (phase.start_ns, *at));
+    let mut told = BTreeSet::new();
+    let mut latest: Option<(usize, &PhaseBoundary)> = None;
+    for (at, this) in order {
+        if let Some((other_at, other)) = latest.filter(|(_, other)| other.end_ns > this.start_ns) {
+            let (first, second) = match at < other_at {
+                true => (this, other),
+                false => (other, this),
+            };
+            let end = this.end_ns.min(other.end_ns);
+            if first.phase != second.phase && told.insert((&first.phase, &second.phase)) {
+                doubts.push(format!(
+                    "'{}' and '{}' overlap from {} to {end} ns: '{0}', which is listed first, holds there",
+                    first.phase, second.phase, this.start_ns
+                ));
+            }
+        }
+        if latest.is_none_or(|(_, other)| other.end_ns < this.end_ns) {
+            latest = Some((at, this));
+        }
+    }
+    doubts
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -176,7 +231,29 @@ mod tests {
         assert!(said(text).contains("expected a string"));
     }
 
+    #[test]
+    fn phases_that_touch_or_are_empty_or_of_one_name_do_not_overlap() {
+        let list = [
+            PhaseBoundary::new("a", 0, 10),
+            PhaseBoundary::new("b", 10, 20),
+            PhaseBoundary::new("c", 15, 15),
+            PhaseBoundary::new("b", 12, 30),
+        ];
+        assert_eq!(phase_doubts(&list), [] as [String; 0]);
+    }
+
     proptest! {
+        #[test]
+        fn overlaps_are_told_if_and_only_if_there_are_any(spans in prop::collection::vec((0_i64..20, 0_i64..8), 0..8)) {
+            let list: Vec<PhaseBoundary> = (0..)
+                .zip(&spans)
+                .map(|(at, (start, length))| PhaseBoundary::new(format!("p{at}"), *start, start + length))
+                .collect();
+            let holds = |time: i64| list.iter().filter(|phase| phase.start_ns <= time && time < phase.end_ns).count();
+            let is_twice = (0..30).any(|time| holds(time) > 1);
+            prop_assert_eq!(!phase_doubts(&list).is_empty(), is_twice);
+        }
+
         #[test]
         fn the_first_entry_that_holds_wins(spans in prop::collection::vec((0_i64..20, 0_i64..8), 0..12)) {
             let mut names = Names::new();

@@ -15,6 +15,8 @@ pub struct Answer {
     pub confidence: &'static str,
     /// The result in one sentence, and what to record if the data is insufficient.
     pub sentence: String,
+    /// The end of the sentence that says what to record; it is often the same for several types.
+    pub advice: Option<String>,
     /// Bytes accessed per token, 64 per access; `None` if the rows lack the token or the sampling
     /// period.
     pub bytes_per_token: Option<u64>,
@@ -41,6 +43,12 @@ pub fn answers(analysis: &Analysis) -> Vec<Answer> {
             region_type: kind.region_type.clone(),
             confidence: verdict.confidence,
             sentence: sentence(analysis, kind, verdict),
+            advice: match analysis.records {
+                Records::Allocations => None,
+                _ => advice(verdict, kind)
+                    .map(|(_, record)| record)
+                    .filter(|record| !record.is_empty()),
+            },
             bytes_per_token: bytes_per_token(analysis, kind, verdict),
         })
         .collect()
@@ -137,8 +145,8 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     if let Some(each) = bytes_per_token(analysis, kind, verdict) {
         parts.push(format!("about {} accessed for each token", bytes(each)));
     }
-    if let Some(advice) = advice(verdict, kind) {
-        parts.push(advice);
+    if let Some((known, record)) = advice(verdict, kind) {
+        parts.push(known + &record);
     }
     parts.join(", ")
 }
@@ -227,7 +235,7 @@ fn lives(verdict: &Verdict) -> String {
 }
 
 /// Recommends what to record to get an answer.
-fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<String> {
+fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<(String, String)> {
     if !matches!(verdict.class, "cannot_say" | "too_few_samples") || !kind.has_accesses() {
         return None;
     }
@@ -236,15 +244,16 @@ fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<String> {
         false => format!("{} to {} is possible; ", verdict.at_least, verdict.at_most),
     };
     let seen = format!(
-        "{:.0} % of accesses go to addresses seen; ",
+        "{allowed}{:.0} % of accesses go to addresses seen; ",
         verdict.coverage * 100.0
     );
-    Some(match verdict.rate {
-        Rate::Unknown => format!(
-            "{allowed}{seen}record the period (perf script -F +period) or give --period N (1 if every access was recorded)"
+    let (known, record) = match verdict.rate {
+        Rate::Unknown => (
+            seen,
+            "record the period (perf script -F +period) or give --period N (1 if every access was recorded)".to_owned(),
         ),
         Rate::Sampled(_) if verdict.reason.starts_with("every Nth") => {
-            format!("{allowed}{seen}let the period vary (perf record -F)")
+            (seen, "let the period vary (perf record -F)".to_owned())
         }
         Rate::Sampled(p) => {
             #[expect(
@@ -253,18 +262,22 @@ fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<String> {
                 reason = "a period is a small positive number"
             )]
             let denser = (0.1 / p).round().max(1.0) as u64;
-            format!("{allowed}{seen}sample 10x denser (-c {denser}) or record less of the program")
+            (
+                seen,
+                format!("sample 10x denser (-c {denser}) or record less of the program"),
+            )
         }
-        Rate::Complete if verdict.reason.contains("instructions") => {
-            "record with a clock (perf mem) for times".to_owned()
-        }
-        Rate::Complete if verdict.cut_by_end > 0 => format!("{allowed}record for longer"),
+        Rate::Complete if verdict.reason.contains("instructions") => (
+            String::new(),
+            "record with a clock (perf mem) for times".to_owned(),
+        ),
+        Rate::Complete if verdict.cut_by_end > 0 => (allowed, "record for longer".to_owned()),
         Rate::Complete if verdict.begun_before > 0 || verdict.write_once.is_none() => {
-            format!("{allowed}record from before the data is stored")
+            (allowed, "record from before the data is stored".to_owned())
         }
-        Rate::Complete => allowed.trim_end_matches("; ").to_owned(),
-    })
-    .filter(|text| !text.is_empty())
+        Rate::Complete => (allowed.trim_end_matches("; ").to_owned(), String::new()),
+    };
+    Some((known, record)).filter(|(known, record)| !known.is_empty() || !record.is_empty())
 }
 
 fn span(bounds: Bounds) -> String {

@@ -111,7 +111,7 @@ pub use pipeline::{Processed, RowOutput, Steps, process};
 pub use quality::{ACCESSES, Quality, QualityProfile, Verdict, judge};
 pub use runs::{analyse_run, report_run};
 pub use tensors::{HotTensor, hottest};
-pub use text::{analysis_text, hanging, narrow_text, tensors_text};
+pub use text::{Detail, analysis_text, hanging, narrow_text, tensors_text};
 pub use tiers::{Fit, Tier, fits, fits_text};
 pub use validity::{
     Disturbance, ObserverEffect, ObserverSample, ObserverVersion, Validity, ValidityLimits,

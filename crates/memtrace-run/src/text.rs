@@ -17,14 +17,25 @@ const WIDTH: usize = 80;
 /// Longer tables are meant for other programs, and keep their full width.
 const NARROW_ROWS: usize = 1000;
 
-/// Returns an analysis as text: the answers, `extra`, facts of the recording and the summaries among the tables that it `has`; or one table alone.
+/// Which tables follow the answers in text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The classes of suitability only, in the reference's semantics all summaries.
+    Answer,
+    /// The summaries.
+    Summaries,
+    /// No answers, one table only.
+    Only(AnalysisTable),
+}
+
+/// Returns an analysis as text: the answers, `extra`, facts of the recording and tables among those that it `has`, as `detail` says.
 ///
 /// # Errors
 ///
 /// A table that cannot be made.
 pub fn analysis_text(
     analysis: &Analysis,
-    table: Option<AnalysisTable>,
+    detail: Detail,
     has: &[AnalysisTable],
     extra: &str,
 ) -> Result<String> {
@@ -40,17 +51,11 @@ pub fn analysis_text(
         AnalysisTable::RefreshNeed,
         AnalysisTable::Sampling,
     ];
-    let wanted = match table {
-        Some(table) => vec![table],
-        None => {
-            for answer in answers(analysis) {
-                let Answer {
-                    sentence,
-                    confidence,
-                    ..
-                } = answer;
-                out += &hanging("", &format!("{sentence} [confidence {confidence}]"));
-            }
+    let mut left_out = String::new();
+    let wanted = match detail {
+        Detail::Only(table) => vec![table],
+        Detail::Answer | Detail::Summaries => {
+            out += &sentences(&answers(analysis));
             out.push_str(extra);
             let _ = writeln!(
                 out,
@@ -101,14 +106,60 @@ pub fn analysis_text(
                 summaries.extend(has.iter().filter(|table| !summarised(table)));
             }
             let shown = |table: &AnalysisTable| analysis.rows > 0 && has.contains(table);
-            summaries.into_iter().filter(shown).collect()
+            summaries.retain(shown);
+            if detail == Detail::Answer && analysis.semantics == Semantics::Native {
+                let is_answer = |table: &AnalysisTable| *table == AnalysisTable::Suitability;
+                let (first, others): (Vec<_>, Vec<_>) = summaries.into_iter().partition(is_answer);
+                let names: Vec<&str> = others.into_iter().map(AnalysisTable::name).collect();
+                if !names.is_empty() {
+                    let text = format!(
+                        "tables left out ({}): --summaries, --table NAME, --json",
+                        names.join(", ")
+                    );
+                    left_out = format!("\n{}", hanging("", &text));
+                }
+                summaries = first;
+            }
+            summaries
         }
     };
     for table in wanted {
         let _ = writeln!(out, "\n{}", table.name().replace('_', " "));
         out += &narrow_text(&analysis.table(table)?)?;
     }
-    Ok(out)
+    Ok(out + &left_out)
+}
+
+/// Returns the answers, one paragraph each. Advice that several of them share stands once below them.
+fn sentences(answers: &[Answer]) -> String {
+    let mut out = String::new();
+    let mut shared: Vec<(&str, Vec<&str>)> = Vec::new();
+    for answer in answers {
+        let advice = answer.advice.as_deref();
+        let same = answers
+            .iter()
+            .filter(|other| other.advice.as_deref() == advice);
+        let is_shared = same.count() > 1;
+        let (mut text, mut note) = (answer.sentence.as_str(), "");
+        if let Some(advice) = advice.filter(|_| is_shared)
+            && let Some(before) = text.strip_suffix(advice)
+        {
+            text = before.trim_end_matches([',', ';', ' ']);
+            note = advice;
+        }
+        let confidence = answer.confidence;
+        out += &hanging("", &format!("{text} [confidence {confidence}]"));
+        if !note.is_empty() {
+            match shared.iter_mut().find(|(advice, _)| *advice == note) {
+                Some((_, types)) => types.push(&answer.region_type),
+                None => shared.push((note, vec![&answer.region_type])),
+            }
+        }
+    }
+    for (advice, types) in shared {
+        out += &hanging("", &format!("{}: {advice}", types.join(", ")));
+    }
+    out
 }
 
 /// Returns a table as text. One that is too wide is split into parts below each other, each with the columns

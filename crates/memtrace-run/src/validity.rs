@@ -377,3 +377,141 @@ pub fn throttle_events(before: &BTreeMap<String, u64>, after: &BTreeMap<String, 
         .filter_map(|(cpu, after)| Some(after.saturating_sub(*before.get(cpu)?)))
         .sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each limit at its edge, by the wording of the definitions: exclusive ones are met below, inclusive ones at the limit.
+    #[test]
+    fn each_limit_holds_to_its_edge() {
+        let old = ValidityLimits::MRM_010;
+        let new = ValidityLimits::MRM_023;
+        let none = Disturbance::none;
+        let cpu = |cpu_pct| Disturbance { cpu_pct, ..none() };
+        let memory = |memory_frac| Disturbance {
+            memory_frac,
+            ..none()
+        };
+        let throttle = |throttle_events| Disturbance {
+            throttle_events,
+            ..none()
+        };
+        let baseline = |baseline_cpu_pct| Disturbance {
+            baseline_cpu_pct,
+            ..none()
+        };
+        let hot = |peak_temperature_c| Disturbance {
+            peak_temperature_c,
+            ..none()
+        };
+        let writes = Disturbance {
+            io_contention: true,
+            ..none()
+        };
+        let both = Disturbance {
+            cpu_pct: 19.9,
+            ..throttle(2)
+        };
+        for (seen, limits, class, reasons) in [
+            (none(), new, Validity::Clean, 0),
+            (cpu(9.999), new, Validity::Clean, 0),
+            (cpu(10.0), new, Validity::Marginal, 1),
+            (cpu(20.0), new, Validity::Contaminated, 1),
+            (memory(0.0499), new, Validity::Clean, 0),
+            (memory(0.05), new, Validity::Marginal, 1),
+            (memory(0.15), new, Validity::Contaminated, 1),
+            (throttle(1), new, Validity::Marginal, 1),
+            (throttle(2), new, Validity::Marginal, 1),
+            (throttle(3), new, Validity::Contaminated, 1),
+            (baseline(14.9), new, Validity::Clean, 0),
+            (baseline(15.0), new, Validity::Marginal, 1),
+            (baseline(30.0), new, Validity::Contaminated, 1),
+            (baseline(99.0), old, Validity::Marginal, 1),
+            (writes, new, Validity::Contaminated, 1),
+            (hot(85.0), new, Validity::Clean, 0),
+            (hot(90.0), new, Validity::Marginal, 1),
+            (hot(90.1), new, Validity::Contaminated, 1),
+            (hot(120.0), old, Validity::Clean, 0),
+            (both, new, Validity::Marginal, 2),
+        ] {
+            let (found, why) = classify(&seen, &limits);
+            assert_eq!((found, why.len()), (class, reasons), "{seen:?} {why:?}");
+        }
+    }
+
+    #[test]
+    fn the_observer_is_summarised_as_each_version_defines() {
+        // Shares 1 to 40; memory up to 30 of 200 MiB; 6 MiB written, and again.
+        let mut samples: Vec<ObserverSample> = (1..=40)
+            .map(|n| ObserverSample::new(f64::from(n), 10.0, 0))
+            .collect();
+        samples[7].rss_mb = 30.0;
+        for (at, sample) in samples.iter_mut().enumerate() {
+            sample.write_bytes = [0, 6 << 20, 12 << 20][at.min(2)];
+        }
+        let effect =
+            |version| ObserverEffect::new(&samples, &[50.0, 200.0, 100.0], 3, 12.5, version);
+        let (old, new) = (
+            effect(ObserverVersion::Mrm010),
+            effect(ObserverVersion::Mrm023),
+        );
+        // The 95th percentile of 40 samples is the 38th.
+        assert_eq!(
+            (
+                old.observer_cpu_overhead_pct_max,
+                new.observer_cpu_overhead_pct_max
+            ),
+            (40.0, 38.0)
+        );
+        assert_eq!(
+            (
+                old.observer_cpu_overhead_pct_abs_max,
+                new.observer_cpu_overhead_pct_abs_max
+            ),
+            (None, Some(40.0))
+        );
+        for effect in [&old, &new] {
+            assert_eq!(
+                (
+                    effect.observer_cpu_overhead_pct_mean,
+                    effect.observer_memory_overhead_frac
+                ),
+                (20.5, 0.15)
+            );
+            assert!(effect.io_contention_detected);
+            assert_eq!(
+                (effect.n_observer_samples, effect.n_target_samples),
+                (40, 3)
+            );
+        }
+        // The maximum decides in 0.1.0, the mean since 0.1.23.
+        let largest = old.disturbance(ObserverVersion::Mrm010).cpu_pct;
+        let mean = new.disturbance(ObserverVersion::Mrm023).cpu_pct;
+        assert_eq!((largest, mean), (40.0, 20.5));
+        // Exactly 10 MiB are not too much; nothing seen is no disturbance.
+        let quiet = [
+            ObserverSample::new(0.0, 0.0, 5),
+            ObserverSample::new(0.0, 0.0, 5 + (10 << 20)),
+        ];
+        let quiet = ObserverEffect::new(&quiet, &[], 0, 0.0, ObserverVersion::Mrm023);
+        assert!(!quiet.io_contention_detected);
+        assert_eq!(
+            quiet.disturbance(ObserverVersion::Mrm023),
+            Disturbance::none()
+        );
+    }
+
+    #[test]
+    fn throttle_events_are_those_of_cpus_that_were_there_before() {
+        let counts = |list: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            list.iter()
+                .map(|(cpu, count)| ((*cpu).to_owned(), *count))
+                .collect()
+        };
+        let before = counts(&[("cpu0", 3), ("cpu1", 7), ("cpu2", 1)]);
+        // A counter that went back counts 0, and so does a CPU that is new or gone.
+        let after = counts(&[("cpu0", 5), ("cpu1", 2), ("cpu3", 9)]);
+        assert_eq!(throttle_events(&before, &after), 2);
+    }
+}

@@ -305,6 +305,9 @@ pub struct PausedFunction {
     pub name: String,
     /// Its device.
     pub device: String,
+    /// Its rank (`rank 3`), where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<String>,
     /// Mean time in a pause beyond its median.
     pub excess_us: f64,
 }
@@ -331,7 +334,13 @@ impl Pauses {
         let functions: Vec<String> = self
             .functions
             .iter()
-            .map(|f| format!("{} +{}", label(&f.name), time(f.excess_us)))
+            .map(|f| {
+                let place = f
+                    .rank
+                    .as_ref()
+                    .map_or(String::new(), |rank| format!(" on {rank}"));
+                format!("{} +{}{place}", label(&f.name), time(f.excess_us))
+            })
             .collect();
         let functions = if functions.is_empty() {
             "no recorded function accounts for them".to_owned()

@@ -193,7 +193,17 @@ fn cycle(report: &Report) -> Option<String> {
             kind(shown),
             time(effect.candidate)
         ),
-        _ => format!("no change of {} time established", kind(shown)),
+        // An interval without zero is no proof where cycles vary slowly, and no reason to say that nothing changed.
+        _ => match effect.interval.filter(|_| excludes_zero(shown)) {
+            Some([low, high]) => format!(
+                "{} time probably {} ({} to {})",
+                kind(shown),
+                from_to(effect.baseline, effect.candidate),
+                signed(low),
+                signed(high)
+            ),
+            None => format!("no change of {} time established", kind(shown)),
+        },
     })
 }
 
@@ -417,6 +427,8 @@ fn sentence(report: &Report) -> String {
                     false => format!("Cause unknown: {cycle}{largest}"),
                 },
                 (None, Some(_)) => nothing(report),
+                // Samples of which none are enough.
+                (None, None) if !report.findings.is_empty() => nothing(report),
                 (None, None) => "Cause unknown: times cannot be compared".to_owned(),
             }
         }

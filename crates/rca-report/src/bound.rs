@@ -203,7 +203,7 @@ fn advice(names: Names, analysis: &Analysis, b: &Bottleneck) -> Option<String> {
         }
         Group::Input => "Load data ahead of the step, and copy it from pinned memory.",
         Group::Unknown => {
-            "Record Python functions (with_stack) of the process that schedules, to see the time between steps."
+            "Record Python functions of the process that schedules, to see the time between steps."
         }
     };
     Some(words.to_owned())

@@ -83,10 +83,13 @@ pub fn text(out: &mut dyn Write, names: Names, results: &[Value]) -> io::Result<
                 names.fit(short.get(name).map_or(name, String::as_str), 40)
             );
             let phase = c["phase"].as_str().unwrap_or("");
-            let per = match phase {
-                "" | "unknown" => "cycle".to_owned(),
-                phase => format!("{phase} cycle"),
-            };
+            // Behind the phase may stand which of two modes it is.
+            let (phase, mode) = phase.split_once('/').unwrap_or((phase, ""));
+            let phase = if phase == "unknown" { "" } else { phase };
+            let per = [mode, phase, "cycle"]
+                .into_iter()
+                .filter(|word| !word.is_empty());
+            let per = per.collect::<Vec<_>>().join(" ");
             writeln!(
                 out,
                 "  {:>10} per {per}  {}",

@@ -43,7 +43,7 @@ pub fn document(set: &RocpdSet) -> Result<Value> {
     let odd_times: Vec<Value> = odd_times
         .iter()
         .map(|odd| {
-            json!({"file": odd.file, "guid": odd.guid, "table": odd.table, "reversed": odd.reversed, "negative": odd.negative, "negative_sizes": odd.negative_sizes, "valueless": odd.valueless,
+            json!({"file": odd.file, "guid": odd.guid, "table": odd.table, "reversed": odd.reversed, "negative": odd.negative, "implausible": odd.implausible, "negative_sizes": odd.negative_sizes, "valueless": odd.valueless,
                    "first_rowid": odd.first_rowid, "says": odd.to_string()})
         })
         .collect();
@@ -55,7 +55,7 @@ pub fn document(set: &RocpdSet) -> Result<Value> {
         })
         .collect();
     Ok(json!({
-        "schema_version": "1.5",
+        "schema_version": "1.6",
         "files": set.files().collect::<Vec<_>>(),
         "start_ns": bounds.map(|b| b.first_ns),
         "end_ns": bounds.map(|b| b.last_ns),

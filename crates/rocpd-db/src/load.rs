@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::{
     Arg, ArgsRef, CategoryId, ClockDomain, Distributed, FinishOptions, FlowPoint, FlowRole,
-    FlowSpace, LaneId, Pid, ProcessId, Rank, SliceData, Thread as TraceThread, Tid, Trace,
+    FlowSpace, LaneId, Limit, Pid, ProcessId, Rank, SliceData, Thread as TraceThread, Tid, Trace,
     TraceBuilder, Track, TrackKind,
 };
 
@@ -37,8 +37,35 @@ pub fn load(set: &RocpdSet, filter: &Filter) -> Result<Trace> {
             loader.copy(&copy?);
         }
     }
+    loader.builder.meta.limits.extend(replays(set)?);
     Ok(loader.builder.finish(&FinishOptions::default())?)
 }
+
+/// Returns the passes of kernel replay, which are dispatches like all others.
+fn replays(set: &RocpdSet) -> Result<Option<Limit>> {
+    let (mut repeated, mut passes) = (0_u64, 0_i64);
+    for partition in set.partitions() {
+        if let Some((dispatches, of)) = partition.replays()? {
+            repeated += dispatches;
+            passes = passes.max(of);
+        }
+    }
+    let text = || {
+        format!(
+            "{repeated} dispatches are further passes of kernel replay ({passes} passes): calls and durations of \
+             kernels count every pass; record without counters to time kernels"
+        )
+    };
+    Ok((repeated > 0).then(|| Limit {
+        code: KERNEL_REPLAY,
+        count: repeated,
+        text: text(),
+        is_reason: false,
+    }))
+}
+
+/// Code of the limit that dispatches are repeated.
+const KERNEL_REPLAY: &str = "kernel_replay";
 
 /// Where a record goes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -8,6 +8,7 @@ use crate::scan::Order;
 use crate::set::RocpdSet;
 use crate::value::Fields;
 use sqlite_scan::Value;
+use trace_model::is_plausible;
 
 /// Tables with times, their columns (one for moments), and whether records are read from them (then a value of the wrong type is reported
 /// where the record is read).
@@ -39,6 +40,9 @@ pub struct OddTimes {
     pub reversed: u64,
     /// Number of rows with a time below 0.
     pub negative: u64,
+    /// Number of rows that last longer, or lie farther from the origin of the clock, than a recording can
+    /// ([`trace_model::is_plausible`]): such a time is damage, or stands for "unknown".
+    pub implausible: u64,
     /// Number of rows with a size below 0.
     pub negative_sizes: u64,
     /// Number of rows without the value that they were recorded for.
@@ -50,7 +54,7 @@ pub struct OddTimes {
 impl OddTimes {
     /// Number of findings, of which a row may have several.
     const fn rows(&self) -> u64 {
-        self.reversed + self.negative + self.negative_sizes + self.valueless
+        self.reversed + self.negative + self.implausible + self.negative_sizes + self.valueless
     }
 }
 
@@ -59,6 +63,10 @@ impl std::fmt::Display for OddTimes {
         let parts = [
             (self.reversed, "end before they start"),
             (self.negative, "have times below 0"),
+            (
+                self.implausible,
+                "last longer than 104 days or lie beyond the year 2043",
+            ),
             (self.negative_sizes, "have sizes below 0"),
             (self.valueless, "have no value"),
         ];
@@ -138,6 +146,7 @@ fn values_of(partition: &Partition) -> Result<Option<OddTimes>> {
         table: base,
         reversed: 0,
         negative: 0,
+        implausible: 0,
         negative_sizes: 0,
         valueless: 0,
         first_rowid: 0,
@@ -170,6 +179,7 @@ fn times_of(
         table: base,
         reversed: 0,
         negative: 0,
+        implausible: 0,
         negative_sizes: 0,
         valueless: 0,
         first_rowid: 0,
@@ -200,6 +210,7 @@ fn times_of(
         odd.negative_sizes += u64::from(has_size && row.need(2).is_ok_and(|size| size < 0));
         odd.reversed += u64::from(end < start);
         odd.negative += u64::from(start < 0 || end < 0);
+        odd.implausible += u64::from(!is_plausible(start, end));
     }
     Ok((odd.rows() > 0).then_some(odd))
 }

@@ -6,6 +6,40 @@ use rocpd_synth::{Shape, generate};
 use crate::planted::{open, paths};
 
 #[test]
+fn a_trace_tells_that_kernels_were_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = Shape {
+        generation: 5,
+        ..Shape::small()
+    };
+    let made = generate(folder.path(), &shape).unwrap();
+    let limit = || {
+        let set = open(&paths(&made));
+        let trace = rocpd_db::load(&set, &Filter::default()).unwrap();
+        trace.meta().limit("kernel_replay").cloned()
+    };
+    assert_eq!(limit(), None);
+    let mut repeated = 0;
+    for made in &made {
+        let suffix = made.truth.guid.replace('-', "_");
+        let plain = rusqlite::Connection::open(&made.path).unwrap();
+        let sql = format!(
+            "UPDATE \"rocpd_kernel_dispatch_{suffix}\" SET replay_pass = id % 3 WHERE id <= 9"
+        );
+        assert_eq!(plain.execute(&sql, []).unwrap(), 9);
+        repeated += 6;
+    }
+    let found = limit().unwrap();
+    assert_eq!((found.count, found.is_reason), (repeated, false));
+    assert!(
+        found.text.contains(&format!("{repeated} dispatches")),
+        "{}",
+        found.text
+    );
+    assert!(found.text.contains("(3 passes)"), "{}", found.text);
+}
+
+#[test]
 fn launches_of_graphs_are_summarised() {
     let folder = tempfile::tempdir().unwrap();
     let shape = Shape {

@@ -1,6 +1,6 @@
 //! Everything about one recording.
 
-use gpu_time::{GpuWork, WorkKind};
+use gpu_time::{GpuWork, Recorder, WorkKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::StrId;
 use trace_model::kernel::TraceIndex;
@@ -62,6 +62,8 @@ impl<'a> Options<'a> {
 pub struct Analysis {
     /// The calls, and what they are.
     pub list: CallList,
+    /// What recorded them.
+    pub recorder: Recorder,
     /// Rows by call.
     pub calls: Rows,
     /// Rows by what was asked for; the same as `calls` if that is calls.
@@ -192,6 +194,7 @@ pub fn analyse(
         .map(|step| forward_of(&list, step, options.calls.config, &devices))
         .collect();
     Ok(Analysis {
+        recorder: Recorder::of(work.trace()),
         coverage: Coverage::of(&list, &tallies),
         gains: gains(&list, work, &ops, &tallies, &wants),
         by_device: by_device(&list, &devices, &tallies),

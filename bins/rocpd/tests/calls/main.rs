@@ -693,6 +693,12 @@ fn other_names_show_themselves_alone() {
         );
         // The name implies the format.
         assert!(!help.contains("--output-format"), "{help}");
+        // Filters are those of the command, whose help shows them.
+        assert!(help.lines().count() <= 80, "{help}");
+        assert!(
+            !help.contains("--keep-domain") && help.contains("--help\n"),
+            "{help}"
+        );
         // Options of other formats are not shown.
         assert_eq!(help.contains("--no-flows"), name == "rocpd2pftrace");
         assert_eq!(help.contains("--csv-layout"), name == "rocpd2csv");

@@ -49,6 +49,22 @@ fn info_is_unhealthy_where_rows_are_left_out_or_times_cannot_be() {
             "rows have times below 0",
         ),
         ("rocpd_sample", "timestamp = -1", "rows have times below 0"),
+        // 193 years; 105 days; the year 2100.
+        (
+            "rocpd_kernel_dispatch",
+            "start = 1, \"end\" = 6100000000000000000",
+            "rows last longer than 104 days or lie beyond the year 2043",
+        ),
+        (
+            "rocpd_memory_copy",
+            "\"end\" = start + 9072000000000000",
+            "rows last longer than 104 days or lie beyond the year 2043",
+        ),
+        (
+            "rocpd_sample",
+            "timestamp = 4102444800000000000",
+            "rows last longer than 104 days or lie beyond the year 2043",
+        ),
         ("rocpd_memory_copy", "size = -5", "rows have sizes below 0"),
         (
             "rocpd_pmc_event",

@@ -671,6 +671,72 @@ fn help_says_how_to_record_and_fits_the_terminal() {
     }
 }
 
+/// Kernels without launches and without anything of the host, as three recorders write them.
+#[test]
+fn remedies_are_those_of_the_recorder() {
+    let folder = folder();
+    let rocprof = r#"{"rocprofiler-sdk-tool":[{"metadata":{"pid":4242},
+      "agents":[{"id":{"handle":1},"node_id":1,"logical_node_id":1,"type":2,"name":"gfx942"}],
+      "kernel_symbols":[{"kernel_id":7,"formatted_kernel_name":"gemm"}],
+      "buffer_records":{"kernel_dispatch":[{"start_timestamp":1000,"end_timestamp":5000,
+        "correlation_id":{"internal":1},"dispatch_info":{"agent_id":{"handle":1},"queue_id":{"handle":1},"kernel_id":7}}]}}]}"#;
+    let jax = r#"{"traceEvents":[
+      {"ph":"M","name":"process_name","pid":1,"args":{"name":"/device:GPU:0"}},
+      {"ph":"M","name":"thread_name","pid":1,"tid":13,"args":{"name":"Stream #13(Compute)"}},
+      {"ph":"X","ts":10,"dur":5,"name":"gemm","pid":1,"tid":13}]}"#;
+    let torch = r#"{"schemaVersion":1,"traceEvents":[
+      {"ph":"X","ts":40,"dur":30,"name":"gemm","cat":"kernel","pid":0,"tid":7,"args":{"device":0,"stream":7}}]}"#;
+    let flags = ["rocprofv3", "jax.profiler", "ProfilerActivity.CPU"];
+    for (own, text) in flags.into_iter().zip([rocprof, jax, torch]) {
+        let path = written(folder.path(), "t.json", text.as_bytes());
+        let path = path.to_str().unwrap();
+        for command in ["launch", "critical-path", "ops"] {
+            let (code, said, error) = outcome([command, path]);
+            assert_eq!(code, 0, "{command}: {error}");
+            assert!(!said.contains("(no rows)"), "{command}: {said}");
+            let told = flags.into_iter().filter(|flag| said.contains(flag));
+            assert_eq!(told.collect::<Vec<_>>(), [own], "{command}: {said}");
+        }
+        fs::remove_file(path).unwrap();
+    }
+}
+
+/// A database whose dispatches were replayed for counters: each command that counts them tells.
+#[test]
+fn replayed_kernels_are_told() {
+    let folder = folder();
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/rocpd");
+    let path = folder.path().join("replay.db");
+    fs::copy(testdata.join("host-0_4000_0_results.db"), &path).unwrap();
+    let plain = rusqlite::Connection::open(&path).unwrap();
+    let find = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'rocpd_kernel_dispatch%'";
+    let table: String = plain.query_row(find, [], |row| row.get(0)).unwrap();
+    let has_pass = format!("SELECT replay_pass FROM \"{table}\" LIMIT 1");
+    if plain.prepare(&has_pass).is_err() {
+        let add = format!("ALTER TABLE \"{table}\" ADD COLUMN replay_pass INTEGER");
+        plain.execute(&add, []).unwrap();
+    }
+    drop(plain);
+    let path = path.to_str().unwrap();
+    let told = "further passes of kernel replay";
+    for command in ["kernels", "gpu", "launch"] {
+        assert!(!outcome([command, path]).1.contains(told), "{command}");
+    }
+    let plain = rusqlite::Connection::open(path).unwrap();
+    let set = format!("UPDATE \"{table}\" SET replay_pass = id % 2 WHERE id <= 4");
+    assert_eq!(plain.execute(&set, []).unwrap(), 4);
+    drop(plain);
+    for command in ["kernels", "gpu", "launch"] {
+        let (code, said, error) = outcome([command, path]);
+        assert_eq!(code, 0, "{error}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            said.contains(&format!("2 dispatches are {told} (2 passes)")),
+            "{command}: {said}"
+        );
+    }
+}
+
 #[test]
 fn no_output_replaces_the_trace() {
     let folder = folder();

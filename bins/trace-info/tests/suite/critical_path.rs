@@ -184,7 +184,7 @@ fn kernels_alone_say_what_to_record() {
     assert!(output.status.success());
     let text = stdout(&output);
     assert!(
-        text.contains("no_host_events") && text.contains("record CPU"),
+        text.contains("no_host_events") && text.contains("record the calls of the host"),
         "{text}"
     );
     assert!(

@@ -243,7 +243,7 @@ fn a_gap_without_functions_names_no_operator() {
     let idle = sentences("idle", &written(folder.path(), &events));
     assert!(!idle.contains("rms_norm"), "{idle}");
     assert!(
-        idle.contains("no function or operator is recorded on the launching thread for most of the time: record Python functions (with_stack=True)"),
+        idle.contains("no function or operator is recorded on the launching thread for most of the time: record Python functions to see what it did"),
         "{idle}"
     );
 }

@@ -8,7 +8,7 @@ use charts::html::{Page, Section};
 use report::{Cell, Column, Table, Unit, human};
 use serde_json::Value;
 
-use crate::headline::headline;
+use crate::headline::{headline, name_in_list};
 use crate::phases::GpuSpan;
 use crate::value::{list, number};
 use plots::{beside, cache, depth, heat, latency, seeks, sizes, traffic, working_set};
@@ -238,7 +238,7 @@ fn phases(document: &Value) -> Option<Section> {
             let of = &phase[direction];
             let latency = &phase["latency_ns"][direction];
             vec![
-                Cell::from(phase[name].as_str().unwrap_or("")),
+                Cell::from(name_in_list(phase, name)),
                 at("active_from_ns", "start_ns"),
                 at("active_until_ns", "end_ns"),
                 Cell::from(direction),

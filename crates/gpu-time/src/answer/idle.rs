@@ -7,7 +7,7 @@ use report::human;
 
 use trace_model::Waiting;
 
-use crate::{Gap, Idle, IdleCause, IdleVerdict, LONG_CALL_NS, percent};
+use crate::{Gap, Idle, IdleCause, IdleVerdict, LONG_CALL_NS, Lack, Recorder, percent};
 
 /// Returns the bound of the GPU, how long no GPU ran anything, and why.
 pub fn idle(parts: &[&Idle]) -> String {
@@ -64,8 +64,8 @@ pub fn idle(parts: &[&Idle]) -> String {
 /// A single gap in a call, or of a blocked stream, that is worth a sentence.
 const LONG_NS: i64 = LONG_CALL_NS;
 
-/// Returns what the threads that launch work did in the longest gaps before they launched it.
-pub fn host_in_gaps(parts: &[&Idle]) -> Option<String> {
+/// Returns what the threads that launch work did in the longest gaps before they launched it. `recorder` is what recorded them.
+pub fn host_in_gaps(parts: &[&Idle], recorder: Recorder) -> Option<String> {
     let mut by_host: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
     let gaps = || parts.iter().flat_map(|idle| &idle.gaps);
     let waited = |gap: &Gap| gap.time.host_wait_ns + gap.time.input_wait_ns;
@@ -98,8 +98,9 @@ pub fn host_in_gaps(parts: &[&Idle]) -> Option<String> {
         }
         None if unrecorded_ns > 0 => Some(format!(
             "{} no function or operator is recorded on the launching thread for most of the time: \
-             record Python functions (with_stack=True) to see what it did",
-            of(unrecorded().count(), unrecorded_ns)
+             record Python functions to see what it did ({})",
+            of(unrecorded().count(), unrecorded_ns),
+            Lack::PythonFunctions.how(recorder)
         )),
         None => None,
     }

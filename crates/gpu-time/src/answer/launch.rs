@@ -3,16 +3,18 @@
 use rank_align::real::real;
 use report::human;
 
-use crate::{IdleBound, IdleVerdict, LaunchKind, Launches, percent};
+use crate::{IdleBound, IdleVerdict, Lack, LaunchKind, Launches, Recorder, percent};
 
-/// Returns whether the GPU waits for launches, as its idle time decides.
-pub fn launch(parts: &[&Launches], idle: &IdleVerdict) -> String {
+/// Returns whether the GPU waits for launches, as its idle time decides. `recorder` is what recorded them.
+pub fn launch(parts: &[&Launches], idle: &IdleVerdict, recorder: Recorder) -> String {
     let sum = |f: fn(&Launches) -> u64| parts.iter().map(|part| f(part)).sum::<u64>();
     let (calls, onto_idle) = (sum(|l| l.calls), sum(|l| l.onto_idle));
     if calls == 0 {
-        return "Cannot say whether work is launch-bound: no launch call of it is in the trace; \
-                record CPU activity too (ProfilerActivity.CPU)."
-            .to_owned();
+        return format!(
+            "Cannot say whether work is launch-bound: no launch call of it is in the trace; \
+             record the calls of the host too ({}).",
+            Lack::HostEvents.how(recorder)
+        );
     }
     let share = |n: u64| 100.0 * real_count(n) / real_count(calls);
     let bound = idle.bound;

@@ -7,6 +7,7 @@ use crate::account::percent;
 use crate::comm::digest::RankDigest;
 use crate::comm::job::{CollectiveTime, Job, LeastWaiting, Straggler};
 use crate::comm::summary::{CommSummary, summarise};
+use crate::recorder::{Lack, Recorder};
 
 /// Minimum share of the time in collectives that ranks wait for one rank, for it to be a finding, in
 /// percent. Ranks never arrive at the same instant.
@@ -133,10 +134,10 @@ fn none_recorded(digests: &[RankDigest]) -> String {
             graphs_are(graphs)
         );
     }
-    let how = match digests.iter().any(|digest| digest.is_nsys) {
-        true => "`nsys profile --trace=cuda,nvtx`",
-        false => "torch.profiler with ProfilerActivity.CUDA",
-    };
+    let recorder = digests
+        .first()
+        .map_or(Recorder::Torch, |digest| digest.recorder);
+    let how = Lack::GpuActivity.how(recorder);
     format!(
         "Cannot say anything about collectives: none is recorded. Record GPU activity of the steps that \
          communicate, on all ranks ({how})."

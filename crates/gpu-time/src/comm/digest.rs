@@ -17,6 +17,7 @@ use trace_model::{ArgValue, DeviceId, Rank, Slice, SliceId, StreamId, Trace};
 use crate::comm::host::{HostCollectives, host_collectives};
 use crate::comm::named_ranks::ranks_in_name;
 use crate::comm::preceding_work::{self, Before};
+use crate::recorder::Recorder;
 
 /// Returns the keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may
 /// leave out all others.
@@ -158,8 +159,8 @@ pub struct RankDigest {
     pub unlinked: usize,
     /// Collectives carried out by the host itself, as Gloo does.
     pub host: Vec<HostCollectives>,
-    /// The recorder is Nsight Systems.
-    pub is_nsys: bool,
+    /// What recorded it.
+    pub recorder: Recorder,
     /// Number of CUDA graphs that are recorded as a whole: collectives inside them are not known.
     pub graphs_whole: u64,
 }
@@ -306,7 +307,7 @@ impl RankDigest {
             annotated,
             sized_by_operator,
             unlinked,
-            is_nsys: meta.is_nsys(),
+            recorder: Recorder::of(trace),
             graphs_whole: meta.limit("graphs_whole").map_or(0, |limit| limit.count),
         }
     }
@@ -314,7 +315,7 @@ impl RankDigest {
     /// Returns the export whose processes are ranks, which have one clock; `None` for recordings of one rank.
     pub fn recording(&self) -> Option<&str> {
         let (export, _) = self.source.rsplit_once('!')?;
-        self.is_nsys.then_some(export)
+        (self.recorder == Recorder::Nsys).then_some(export)
     }
 
     /// Returns the name of a run's kernel.

@@ -4,6 +4,7 @@ use rank_align::real::real;
 use report::human;
 use trace_model::step_name::{StepBatch, phase_of_word, step_batch, step_group};
 
+use crate::Lack;
 use crate::diff::{
     Basis, Comparison, ENOUGH_STEPS, HostChange, HostKind, Metric, StepKind, StepTime,
 };
@@ -203,9 +204,10 @@ fn host_change(found: &Comparison, kind: &StepKind) -> String {
         return format!("{}.", more_syncs(" On the host, "));
     }
     if !rows().any(|row| row.kind == HostKind::Code) {
-        return " What the GPU waits for is not in the recordings: record Python functions (with_stack=True) on \
-                both sides."
-            .to_owned();
+        return format!(
+            " What the GPU waits for is not in the recordings: record Python functions on both sides ({}).",
+            Lack::PythonFunctions.how(found.recorders[0])
+        );
     }
     match rows().find(grown) {
         Some(row) => {

@@ -7,6 +7,7 @@ use trace_model::{TimeRange, Timestamp};
 use crate::account::{Account, GpuTime, account};
 use crate::diff::host::{HostChange, changes};
 use crate::diff::{Diff, diff_kinds};
+use crate::recorder::Recorder;
 use crate::rules::{Roles, Rules};
 use crate::split::{Split, Step};
 use crate::spread::Spread;
@@ -180,6 +181,8 @@ pub struct Comparison {
     pub host: Vec<HostChange>,
     /// Number and time of GPU activities of each side that belong to none of the compared steps.
     pub left_out: [(u64, i64); 2],
+    /// What recorded each side.
+    pub recorders: [Recorder; 2],
 }
 
 impl Comparison {
@@ -302,6 +305,7 @@ pub fn compare_chosen(
         host: changes(works, steps, &places),
         steps: cuts.map(|cuts| cuts.into_iter().map(StepTime::from).collect()),
         left_out,
+        recorders: works.map(|work| Recorder::of(work.trace())),
     }
 }
 
@@ -346,6 +350,7 @@ fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]
         host: Vec::new(),
         steps: [Vec::new(), Vec::new()],
         left_out: [(0, 0); 2],
+        recorders: works.map(|work| Recorder::of(work.trace())),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::support::{Maker, Value};
 use gpu_time::{
-    GpuWork, IdleBound, IdleVerdict, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Roles, Rules,
-    Split, StepRule, answer, idle, kernels, launches, split, steps,
+    GpuWork, IdleBound, IdleVerdict, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Recorder,
+    Roles, Rules, Split, StepRule, answer, idle, kernels, launches, split, steps,
 };
 
 #[test]
@@ -12,6 +12,8 @@ fn a_step_that_ends_where_work_starts_does_not_have_it() {
     maker.host((0, 100), "user_annotation", "ProfilerStep#1", &[]);
     maker.kernel(7, (40, 10), "inside", &[]);
     maker.kernel(7, (100, 50), "after", &[]);
+    // A step that begins where work ends does not have it either.
+    maker.host((150, 50), "user_annotation", "ProfilerStep#2", &[]);
     let trace = maker.finish();
     let work = GpuWork::new(&trace);
     let mut how = Split::default();
@@ -24,7 +26,7 @@ fn a_step_that_ends_where_work_starts_does_not_have_it() {
         &how,
     );
     let found: Vec<_> = parts.iter().map(|p| (p.step, p.time.kernels)).collect();
-    assert_eq!(found, [(Some(0), 1), (None, 1)]);
+    assert_eq!(found, [(Some(0), 1), (Some(1), 0), (None, 1)]);
 }
 
 #[test]
@@ -243,7 +245,7 @@ fn what_the_host_did_in_a_gap_is_named_only_where_it_is_most_of_it() {
             (name, unrecorded),
             "{host:?}"
         );
-        let said = answer::host_in_gaps(&[&found]).unwrap_or_default();
+        let said = answer::host_in_gaps(&[&found], Recorder::Torch).unwrap_or_default();
         assert_eq!(said.contains("with_stack=True"), unrecorded, "{said}");
         let waits = name.is_some_and(|name| name.contains("sleep"));
         assert_eq!(

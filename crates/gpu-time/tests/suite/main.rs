@@ -10,6 +10,8 @@ mod comm_planted;
 #[cfg(test)]
 mod comm_reference;
 #[cfg(test)]
+mod compat_planted;
+#[cfg(test)]
 mod diff_planted;
 #[cfg(test)]
 mod diff_reference;

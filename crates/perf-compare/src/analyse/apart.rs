@@ -216,6 +216,7 @@ impl Apart {
             };
             Cycle {
                 dur_us,
+                apart_us: if hidden { most } else { 0.0 },
                 work: None,
                 ..cycle.clone()
             }

@@ -80,12 +80,12 @@ pub(super) fn panels(pairing: &Pairing<'_>, roles: &[Role]) -> Vec<Panel> {
     let whole = |notes| panel(pairing, roles, &kept, pairing.cycle_type.clone(), notes);
     let Some(limit) = mode else {
         let mut panel = whole(notes);
-        panel.pauses = pauses::compare(&panel, None);
+        panel.pauses = pauses::compare(&panel, roles, None);
         return vec![panel];
     };
     // Each mode by itself does not show how many cycles are of which.
     let both = whole(Vec::new());
-    let mut of_both = pauses::compare(&both, Some(limit));
+    let mut of_both = pauses::compare(&both, roles, Some(limit));
     let mut modes = match of_both {
         None if !both.by_run => mix::modes(&both.cycles, limit),
         _ => None,

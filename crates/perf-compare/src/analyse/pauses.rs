@@ -3,8 +3,8 @@
 use trace_model::Waiting;
 
 use super::panel::Panel;
-use crate::document::{PausedFunction, Pauses};
-use crate::side::{is_wait, waits_for};
+use crate::document::{PausedFunction, Pauses, Role};
+use crate::side::{Class, is_wait, waits_for};
 use crate::stats::{choose, mean, median};
 
 /// A cycle pauses if it is longer than the median by this many median absolute deviations,
@@ -26,6 +26,8 @@ const CHANCE: f64 = 0.06;
 const CHANCE_LONG: f64 = 0.0626;
 /// Part of a pause that a function must take to be named.
 const NAMED: f64 = 0.2;
+/// Part of a pause from which on a function explains it by itself.
+const MOST: f64 = 0.5;
 /// Functions that are named.
 const SHOWN: usize = 3;
 
@@ -119,7 +121,9 @@ fn limit(lengths: &[Vec<f64>; 2], middle: f64, spread: f64) -> f64 {
 
 /// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses. With two
 /// modes of cycles, `between` is the length that divides them, and the long ones are those that pause.
-pub(super) fn compare(panel: &Panel, between: Option<f64>) -> Option<Pauses> {
+///
+/// Collectives wait for the rank that pauses, on all other ranks: they are named where no other function takes the time.
+pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Option<Pauses> {
     let lengths = panel
         .cycles
         .each_ref()
@@ -177,10 +181,16 @@ pub(super) fn compare(panel: &Panel, between: Option<f64>) -> Option<Pauses> {
     let p = by_chance(pauses[more], pauses[0] + pauses[1], of[more], of[1 - more]);
     let is_long = pauses[1 - more] == 0 && excess_us[more] >= Some(middles[more]);
     let chance = if is_long { CHANCE_LONG } else { CHANCE };
-    let taken_by = |wanted: &dyn Fn(&str) -> bool| -> Vec<PausedFunction> {
+    let rank_of = |role: Option<usize>| {
+        let role = roles.iter().find(|known| Some(known.role) == role)?;
+        role.ranks[more].clone().filter(|_| roles.len() > 1)
+    };
+    let taken_by = |wanted: &dyn Fn(&str, Class) -> bool| -> Vec<PausedFunction> {
         let columns = panel.columns.iter();
         columns
-            .filter(|column| column.values[more].len() == of[more] && wanted(&column.key.name))
+            .filter(|column| {
+                column.values[more].len() == of[more] && wanted(&column.key.name, column.key.class)
+            })
             .filter_map(|column| {
                 let values = &column.values[more];
                 let middle = median(values);
@@ -192,15 +202,20 @@ pub(super) fn compare(panel: &Panel, between: Option<f64>) -> Option<Pauses> {
                 (excess >= NAMED * excess_us[more]?).then(|| PausedFunction {
                     name: column.key.name.clone(),
                     device: column.key.device.clone(),
+                    rank: rank_of(column.key.role),
                     excess_us: excess,
                 })
             })
             .collect()
     };
-    let mut functions = taken_by(&|name| !is_wait(name));
+    let mut functions = taken_by(&|name, class| !is_wait(name) && class != Class::Collective);
+    let is_most = |f: &PausedFunction| excess_us[more].is_some_and(|all| f.excess_us >= MOST * all);
+    if !functions.iter().any(is_most) {
+        functions = taken_by(&|name, _| !is_wait(name));
+    }
     let waits = functions.is_empty();
     if waits {
-        functions = taken_by(&|name| waits_for(name) == Some(Waiting::Input));
+        functions = taken_by(&|name, _| waits_for(name) == Some(Waiting::Input));
     }
     functions.sort_by(|a, b| {
         b.excess_us

@@ -64,22 +64,55 @@ pub(super) fn nothing(report: &Report) -> String {
     format!("{}{}", unchanged(report), drifting(report))
 }
 
+/// Quantities of samples that changed, or why none did.
+fn of_samples(report: &Report) -> String {
+    const SHOWN: usize = 3;
+    let findings = || report.findings.iter();
+    let changed: Vec<String> = findings()
+        .filter(|f| f.verdict == Statement::Changed)
+        .map(|f| {
+            let (a, b) = (f.effect.baseline, f.effect.candidate);
+            let by = match (b / a - 1.0) * 100.0 {
+                by if !by.is_finite() => "other".to_owned(),
+                by if by < 0.0 => format!("{:.1} % lower", -by),
+                by => format!("{by:.1} % higher"),
+            };
+            // Initials of latencies are written in capitals.
+            let name = match f.name.as_str() {
+                name @ ("ttft" | "tpot" | "itl" | "e2el") => name.to_uppercase(),
+                name => name.to_owned(),
+            };
+            format!("{name} is {by} ({} -> {} {})", short(a), short(b), f.unit)
+        })
+        .collect();
+    let is_too_few = |f: &crate::document::Finding| f.verdict == Statement::Insufficient;
+    match changed.len() {
+        0 if findings().next().is_some() && findings().all(is_too_few) => {
+            let most = findings()
+                .map(|f| f.effect.n.into_iter().min().unwrap_or(0))
+                .max();
+            format!(
+                "Cannot say whether anything changed: no quantity has more than {} sample{} on both sides; give several \
+                 runs of each side, or results with the values of each request",
+                most.unwrap_or(0),
+                if most == Some(1) { "" } else { "s" }
+            )
+        }
+        0 => "No change established".to_owned(),
+        n => {
+            let more = match n.saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!("; {more} more changed"),
+            };
+            let shown: Vec<String> = changed.into_iter().take(SHOWN).collect();
+            format!("{}{more}", shown.join(", "))
+        }
+    }
+}
+
 fn unchanged(report: &Report) -> String {
     let Some(shown) = most_telling(report) else {
-        let changed = report
-            .findings
-            .iter()
-            .find(|f| f.verdict == Statement::Changed);
-        return match changed {
-            Some(f) => format!(
-                "{} changed: {} -> {} {}",
-                f.name,
-                short(f.effect.baseline),
-                short(f.effect.candidate),
-                f.unit
-            ),
-            None => "No change established".to_owned(),
-        };
+        return of_samples(report);
     };
     let effect = &shown.effect;
     if let Some(tail) = &shown.tail {

@@ -18,6 +18,8 @@ pub(crate) struct Cycle {
     pub(crate) start_us: f64,
     /// What the step did, if its name says it.
     pub(crate) work: Option<Work>,
+    /// Part of its time in functions of the host whose change its work explains: the GPU may be idle in it for that reason.
+    pub(crate) apart_us: f64,
 }
 
 /// One process of a capture.
@@ -163,6 +165,7 @@ impl Capture {
                 dur_us: row.cycle_us,
                 start_us: row.start_us,
                 work: row.anchor.and_then(|name| work(text(name))),
+                apart_us: 0.0,
             };
             let (cycle, seen) = cycles
                 .entry(row.cycle)

@@ -582,7 +582,19 @@ fn on_critical_path(direction: &str, facts: &Facts<'_>) -> Option<bool> {
     } else {
         Change::Faster
     };
-    Some(facts.cycle_time.iter().any(|c| c.change == wanted))
+    if facts.cycle_time.iter().any(|c| c.change == wanted) {
+        return Some(true);
+    }
+    // That a change is not established does not show that there is none.
+    let sign = if direction == "worse" { 1.0 } else { -1.0 };
+    let is_likely = |c: &CycleTime| {
+        let interval = c
+            .effect
+            .interval
+            .filter(|_| c.verdict != Statement::Equivalent);
+        interval.is_some_and(|[low, high]| (sign * low).min(sign * high) > 0.0)
+    };
+    (!facts.cycle_time.iter().any(is_likely)).then_some(false)
 }
 
 /// Some cycles are far longer than the rest, and more of them on one side.
@@ -631,7 +643,19 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
         || facts.modes
         || facts.findings.iter().any(is_change);
     let insufficient = too_few(facts);
-    let (cause, confidence, summary) = if changed {
+    let few_samples = facts.cycle_time.is_empty()
+        && !facts.findings.is_empty()
+        && facts
+            .findings
+            .iter()
+            .all(|f| f.verdict == Statement::Insufficient);
+    let (cause, confidence, summary) = if few_samples {
+        (
+            "unknown",
+            0.1,
+            "there are too few samples to see a change".to_owned(),
+        )
+    } else if changed {
         (
             "unknown",
             0.3,

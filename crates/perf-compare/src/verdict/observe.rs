@@ -554,7 +554,7 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                             .sum::<f64>()
                     })
                     .fold(0.0, f64::max);
-                values.push((cycle.dur_us - busiest).max(0.0));
+                values.push((cycle.dur_us - cycle.apart_us - busiest).max(0.0));
             }
         }
         values

@@ -180,6 +180,18 @@ fn tables_of_samples() {
             .iter()
             .all(|f| f.change == perf_compare::document::Change::Slower)
     );
+    assert!(
+        report
+            .headline
+            .contains("TTFT is 10.0 % higher (10.02 -> 11.02 ms)"),
+        "{}",
+        report.headline
+    );
+    assert!(
+        report.headline.contains("tokens is 5.0 % lower"),
+        "{}",
+        report.headline
+    );
     // The unit does not matter.
     let other = judge(&table("us", 1000.0, 0.0), &table("us", 1000.0, 1.0));
     let q = |r: &Report| {
@@ -203,6 +215,25 @@ fn tables_of_samples() {
     assert_eq!(
         mixed.gate(perf_compare::FailOn::Regressed, 2.0),
         perf_compare::Gate::Pass
+    );
+}
+
+/// One number a side shows nothing, however far apart they are: that is not "no change".
+#[test]
+fn single_samples_say_nothing() {
+    let side = |value: f64| {
+        let text = format!("metric,unit,value,cycle\nmean_itl,ms,{value},1\n");
+        Side::from_samples_csv("t", text.as_bytes()).unwrap()
+    };
+    let report = judge(&side(20.0), &side(24.0));
+    assert_eq!(report.verdict.cause, "unknown");
+    assert!(report.verdict.confidence <= 0.1);
+    assert!(
+        report.headline.starts_with(
+            "Cannot say whether anything changed: no quantity has more than 1 sample on both sides"
+        ),
+        "{}",
+        report.headline
     );
 }
 

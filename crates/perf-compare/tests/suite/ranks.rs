@@ -6,7 +6,7 @@ use std::path::Path;
 use perf_compare::document::{Report, Statement, Status};
 use perf_compare::{LoadOptions, Options, compare, load};
 
-use crate::simulate::World;
+use crate::simulate::{Noise, World};
 
 /// Writes the rows of each process to a file of its own; every process is number 7 there.
 fn write(world: &World, seed: u64, folder: &Path, name: fn(usize) -> String) {
@@ -126,5 +126,66 @@ fn another_number_of_devices_is_not_comparable() {
             .reasons
             .iter()
             .any(|r| r.code == "devices")
+    );
+}
+
+/// Three ranks reduce in each cycle; where rank 1 pauses for 9 ms, the others wait for it as long.
+fn pausing(folder: &Path, pauses: fn(usize) -> bool) {
+    fs::create_dir_all(folder).unwrap();
+    let mut noise = Noise::new(11);
+    let lengths: Vec<f64> = (0..40)
+        .map(|_| 3000.0 * (1.0 + 0.004 * noise.normal()))
+        .collect();
+    for rank in 0..3 {
+        let mut text = String::from(
+            "cycle,pid,hostname,beta_pct,function_name,metric_name,device,func_type,mu_pct,sigma_pct,duration,interpolation_status,anchor_name,anchor_dur_us,cycle_start_ts,instances_count,simple_name\n",
+        );
+        let mut at = 0.0;
+        for (cycle, length) in lengths.iter().enumerate() {
+            let pause = if pauses(cycle) { 9000.0 } else { 0.0 };
+            let length = length + pause;
+            let mut row = |name: &str, device: &str, kind: &str, us: f64| {
+                text += &format!(
+                    "{cycle},7,h,50,{name},N/A,{device},{kind},,,{us},,step,{length},{at},1,{name}\n"
+                );
+            };
+            row("schedule", "Host", "python", 400.0);
+            row("gemm", &format!("GPU {rank}"), "gpu_compute", 1800.0);
+            let reduce = if rank == 1 { 100.0 } else { 100.0 + pause };
+            row(
+                "ncclDevKernel_AllReduce",
+                &format!("GPU {rank}"),
+                "gpu_comm",
+                reduce,
+            );
+            if rank == 1 && pause > 0.0 {
+                row("collect", "Host", "python", pause);
+            }
+            at += length;
+        }
+        fs::write(folder.join(format!("rank{rank}_perf_data.csv")), text).unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_pauses_is_named_and_those_that_wait_for_it_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = |part: &str, pauses| {
+        let to = folder.path().join(part);
+        pausing(&to, pauses);
+        load(&to, &LoadOptions::default()).unwrap()
+    };
+    let (a, b) = (side("a", |_| false), side("b", |cycle| cycle % 7 == 3));
+    let mut options = Options::default();
+    options.permutations = 999;
+    options.resamples = 299;
+    let told = compare(&a, &b, &options).headline;
+    assert!(
+        told.starts_with("6 of 40 cycles of the candidate pause"),
+        "{told}"
+    );
+    assert!(
+        told.contains("in them: collect +9.000 ms on rank 1;"),
+        "{told}"
     );
 }

@@ -56,6 +56,52 @@ fn a_longer_context_hides_no_other_cause() {
     }
 }
 
+/// Steps of so many requests that take their functions of the host, which follow the requests, then the kernels, of which
+/// attention does, and `idle` microseconds in which nothing is recorded.
+fn serving(name: &str, requests: u32, idle: f64) -> Side {
+    let mut noise = Noise::new(u64::from(requests) + 7);
+    let (mut rows, mut at) = (String::from(HEADER), 0.0);
+    let of = f64::from(requests) / 16.0;
+    for cycle in 1..=40 {
+        let tokens = 1200 * requests;
+        let anchor = format!(
+            "execute_context_0(sq0sk0sqsq0sqsk0)_generation_{requests}(sq{requests}sk{tokens}sqsq{requests}sqsk{tokens})"
+        );
+        let parts = [
+            ("update_from_output", "Host", "python", 100.0 * of),
+            ("schedule", "Host", "python", 60.0 * of),
+            ("prepare_inputs", "Host", "python", 40.0 * of),
+            ("gemm", "GPU 0", "gpu_compute", 1500.0),
+            ("paged_attention", "GPU 0", "gpu_compute", 200.0 * of),
+        ];
+        let parts = parts.map(|(name, device, kind, us)| {
+            (name, device, kind, us * (1.0 + 0.004 * noise.normal()))
+        });
+        let length = idle + parts.iter().map(|part| part.3).sum::<f64>();
+        for (name, device, kind, us) in parts {
+            rows += &format!(
+                "{cycle},1,h,50,{name},N/A,{device},{kind},,,{us},,{anchor},{length},{at},1,{name}\n"
+            );
+        }
+        at += length;
+    }
+    Side::from_csv(name, rows.as_bytes(), None::<&[u8]>).unwrap()
+}
+
+/// The GPU is idle longer while functions of the host do three times the work: that is no other cause.
+#[test]
+fn idle_time_of_functions_that_follow_the_work_follows_it_too() {
+    let unknown = "no function that was recorded on the host takes that time";
+    let baseline = serving("a", 16, 500.0);
+    let more = compare(&baseline, &serving("b", 48, 500.0), &options());
+    assert_eq!(more.verdict.cause, "workload_shift", "{}", more.headline);
+    assert!(!more.headline.contains(unknown), "{}", more.headline);
+    // Time beyond it that no function takes is told.
+    let idle = compare(&baseline, &serving("b", 48, 1700.0), &options());
+    assert_eq!(idle.verdict.cause, "host_code", "{}", idle.headline);
+    assert!(idle.headline.contains(unknown), "{}", idle.headline);
+}
+
 const HEADER: &str = "cycle,pid,hostname,beta_pct,function_name,metric_name,device,func_type,mu_pct,sigma_pct,duration,interpolation_status,anchor_name,anchor_dur_us,cycle_start_ts,instances_count,simple_name\n";
 
 /// Cycles of so many microseconds: a kernel takes half of each, and `collect` what is beyond `pause`.
@@ -198,4 +244,53 @@ fn without_an_established_change_there_is_no_cause() {
     }
     // 5 % of 40 and two standard errors.
     assert!(called <= 5, "{called} of 40");
+}
+
+/// Where cycles vary slowly, a longer function may lengthen them without proof. That is no proof of the opposite.
+#[test]
+fn a_change_that_is_not_established_is_not_called_hidden() {
+    let side = |seed: u64, more: f64| {
+        let mut noise = Noise::new(seed);
+        let (mut rows, mut at, mut slow) = (String::from(HEADER), 0.0, noise.normal());
+        for cycle in 1..=36 {
+            slow = 0.9 * slow + (1.0_f64 - 0.81).sqrt() * noise.normal();
+            let kernel = 1500.0 * (1.0 + 0.05 * slow);
+            let own = more * (1.0 + 0.01 * noise.normal());
+            let length = kernel + 500.0 + own;
+            for (name, device, kind, us) in [
+                ("gemm", "GPU 0", "gpu_compute", kernel),
+                ("get_next_batch", "Host", "python", 100.0 + own),
+            ] {
+                rows += &format!(
+                    "{cycle},1,h,50,{name},N/A,{device},{kind},,,{us},,step,{length},{at},1,{name}\n"
+                );
+            }
+            at += length;
+        }
+        Side::from_csv("x", rows.as_bytes(), None::<&[u8]>).unwrap()
+    };
+    let mut open = 0;
+    for seed in 0..6 {
+        for more in [150.0, 300.0, 900.0] {
+            let report = compare(&side(2 * seed, 0.0), &side(2 * seed + 1, more), &options());
+            let time = &report.cycle_time[0];
+            let is_likely = time.effect.interval.is_some_and(|[low, _]| low > 0.0);
+            let is_proven = matches!(time.verdict, Statement::Changed | Statement::Equivalent);
+            if !is_likely || is_proven {
+                continue;
+            }
+            open += 1;
+            assert_ne!(
+                report.verdict.on_critical_path,
+                Some(false),
+                "{seed} {more}"
+            );
+            assert!(
+                !report.headline.contains("hidden behind"),
+                "{}",
+                report.headline
+            );
+        }
+    }
+    assert!(open > 0, "no case is open");
 }

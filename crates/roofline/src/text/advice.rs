@@ -1,5 +1,7 @@
 //! What would give more of the GPU time numbers.
 
+use gpu_time::Lack;
+
 use super::words::counted;
 use crate::analysis::Analysis;
 use crate::coverage::Cause;
@@ -36,7 +38,7 @@ pub(super) fn cures(analysis: &Analysis) -> Vec<String> {
         (coverage.time_without(Cause::Graph), graph),
         (
             lacking("no shapes"),
-            "record with record_shapes=True".to_owned(),
+            format!("record shapes ({})", Lack::Sizes.how(analysis.recorder)),
         ),
         (
             lacking("sizes of the experts are not recorded"),
