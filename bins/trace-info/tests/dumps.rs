@@ -145,6 +145,114 @@ mod tests {
         }
     }
 
+    /// A folder with the dumps of four ranks, of which rank 2 did not arrive.
+    fn job() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..4 {
+            let name = format!("nccl_trace_rank_{rank}");
+            std::fs::copy(data("torch-dumps", &name), folder.path().join(name)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_broken_dump_is_named_and_the_others_answer() {
+        let whole = std::fs::read(data("torch-dumps", "nccl_trace_rank_0")).unwrap();
+        let broken: [(&[u8], &str); 4] = [
+            (&whole[..whole.len() / 2], "cut off at byte"),
+            (b"cposix\nsystem\n(S'id'\ntR.", "posix.system"),
+            (b"", "empty"),
+            (
+                b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+                "a Git LFS pointer",
+            ),
+        ];
+        for (bytes, what) in broken {
+            let folder = job();
+            let files: Vec<PathBuf> = (0..4)
+                .map(|rank| folder.path().join(format!("nccl_trace_rank_{rank}")))
+                .collect();
+            std::fs::write(&files[0], bytes).unwrap();
+            let mut named = vec!["comm"];
+            named.extend(files.iter().map(|file| path(file)));
+            for words in [vec!["comm", path(folder.path())], named] {
+                let (code, out, err) = run(&words);
+                assert_eq!(code, 3, "{out}{err}");
+                assert!(out.starts_with("Rank 2 did not arrive"), "{out}");
+                let out: Vec<&str> = out.split_whitespace().collect();
+                assert!(out.join(" ").contains("the dump of rank 0 cannot be read"));
+                assert!(
+                    err.contains(what) && err.contains("nccl_trace_rank_0"),
+                    "{err}"
+                );
+            }
+        }
+        // The same of memory snapshots.
+        let folder = tempfile::tempdir().unwrap();
+        let (good, cut) = (
+            folder.path().join("a.pickle"),
+            folder.path().join("b.pickle"),
+        );
+        std::fs::copy(data("torch-dumps", "cut.pickle"), &good).unwrap();
+        std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+        let (code, out, err) = run(&["memory", path(&good), path(&cut)]);
+        assert!(
+            code == 3 && out.contains("peaks at 14.43 MiB"),
+            "{out}{err}"
+        );
+        assert!(err.contains("b.pickle") && err.contains("cut off"), "{err}");
+        // A dump of the other kind is left out of a folder.
+        std::fs::write(&cut, &whole).unwrap();
+        let (code, out, err) = run(&["memory", path(folder.path())]);
+        assert!(
+            code == 0 && out.contains("peaks at 14.43 MiB"),
+            "{out}{err}"
+        );
+        assert!(
+            err.contains("left out") && err.contains("`trace-info comm`"),
+            "{err}"
+        );
+    }
+
+    #[test]
+    fn dumps_come_from_pipes_and_archives() {
+        use std::io::Write as _;
+        let snapshot = std::fs::read(data("torch-dumps", "cut.pickle")).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&snapshot).unwrap();
+        for bytes in [snapshot, packed.finish().unwrap()] {
+            let mut child = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+                .args(["memory", "-"])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            child.stdin.take().unwrap().write_all(&bytes).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(
+                output.status.success() && text.contains("peaks at 14.43 MiB"),
+                "{text}"
+            );
+        }
+        let folder = job();
+        let tar = folder.path().join("dumps.tar");
+        let made = Command::new("tar")
+            .arg("cf")
+            .arg(&tar)
+            .arg("-C")
+            .arg(folder.path())
+            .args((0..4).map(|rank| format!("nccl_trace_rank_{rank}")))
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let (code, out, err) = run(&["comm", path(&tar)]);
+        assert!(
+            code == 0 && out.starts_with("Rank 2 did not arrive"),
+            "{out}{err}"
+        );
+    }
+
     /// An export with a kernel and its launch, of a host with two clocks.
     fn export(path: &Path, utc_ns: i64, system_ns: i64) {
         let database = rusqlite::Connection::open(path).unwrap();
