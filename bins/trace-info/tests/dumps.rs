@@ -348,6 +348,169 @@ mod tests {
         assert!(kernels("name").contains("gemm,") && kernels("operator").lines().count() >= 2);
     }
 
+    /// An export of two processes whose calls have the same correlation ids; one kernel of the second has no call of its own, and
+    /// the first range begins before the recording does.
+    fn two_processes(path: &Path) {
+        export(path, 5_000_000_000, 1);
+        let database = rusqlite::Connection::open(path).unwrap();
+        database
+            .execute_batch(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (50000, 51000, 1, 1, 7, 1, 33554432, 4),
+                     (60000, 61000, 1, 1, 7, 2, 33554432, 4);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (45000, 46000, 0, 33554433, 1, 2);
+                 INSERT INTO NVTX_EVENTS VALUES (-700, 100, 59, 16777217, 'early');",
+            )
+            .unwrap();
+    }
+
+    #[test]
+    fn a_conversion_keeps_processes_links_and_early_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sqlite");
+        two_processes(&file);
+        let unlinked = |file: &Path| {
+            let (code, json, err) = run(&["summary", path(file), "--json"]);
+            assert_eq!(code, 0, "{err}");
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            let text = json.to_string();
+            let at = text.find("\"unlinked_kernels\":").unwrap();
+            text[at..]
+                .chars()
+                .skip(19)
+                .take_while(char::is_ascii_digit)
+                .collect::<String>()
+        };
+        let launch = |file: &Path| {
+            let (code, csv, err) = run(&["launch", path(file), "--format", "csv"]);
+            assert_eq!(code, 0, "{err}");
+            csv.lines()
+                .skip(1)
+                .map(|line| line.split_once(',').unwrap().1.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let ranges = |file: &Path| {
+            let (code, out, err) = run(&["tables", path(file), "--table", "slice"]);
+            assert_eq!(code, 0, "{err}");
+            out.matches("early").count()
+        };
+        let source = (unlinked(&file), launch(&file), ranges(&file));
+        for name in ["b.pftrace", "b.json.gz"] {
+            let made = folder.path().join(name);
+            let (code, _, err) = run(&["convert", path(&file), "-o", path(&made)]);
+            assert_eq!(code, 0, "{err}");
+            assert_eq!(
+                (unlinked(&made), launch(&made), ranges(&made)),
+                source,
+                "{name}"
+            );
+        }
+        assert_eq!(source.2, 1);
+    }
+
+    #[test]
+    fn tables_of_rocprofv3_give_what_its_json_gives() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("7_results.json");
+        std::fs::write(
+            &json,
+            r#"{"rocprofiler-sdk-tool":[{"metadata":{"pid":77,"command":["python3"]},
+            "agents":[{"id":{"handle":11},"type":1,"node_id":0,"logical_node_id":0},
+                {"id":{"handle":22},"type":2,"node_id":4,"logical_node_id":1,"product_name":"AMD Instinct MI300X"}],
+            "strings":{"buffer_records":[{"kind":"NONE","operations":[]},{"kind":"KERNEL_DISPATCH","operations":["NONE"]},
+                {"kind":"MEMORY_COPY","operations":["NONE","MEMORY_COPY_HOST_TO_DEVICE"]},{"kind":"HIP_RUNTIME_API","operations":["hipMalloc","hipLaunchKernel"]}]},
+            "kernel_symbols":[{"kernel_id":5,"formatted_kernel_name":"gemm, \"f32\" (float*)"}],
+            "buffer_records":{"kernel_dispatch":[{"kind":1,"operation":0,"thread_id":9,"correlation_id":{"internal":3},"start_timestamp":2000,"end_timestamp":2600,
+                "dispatch_info":{"agent_id":{"handle":22},"queue_id":{"handle":3},"kernel_id":5},"stream_id":{"handle":2}}],
+              "memory_copy":[{"kind":2,"operation":1,"thread_id":0,"correlation_id":{"internal":8},"start_timestamp":3000,"end_timestamp":3100,
+                "dst_agent_id":{"handle":22},"src_agent_id":{"handle":11},"stream_id":{"handle":0}}],
+              "hip_api":[{"kind":3,"operation":1,"thread_id":9,"correlation_id":{"internal":3},"start_timestamp":1000,"end_timestamp":1100}]}}]}"#,
+        )
+        .unwrap();
+        let tables = folder.path().join("csv");
+        std::fs::create_dir(&tables).unwrap();
+        for (name, text) in [
+            (
+                "7_agent_info.csv",
+                "Node_Id,Logical_Node_Id,Agent_Type,Name,Product_Name\n0,0,CPU,EPYC,EPYC\n4,1,GPU,gfx942,AMD Instinct MI300X\n",
+            ),
+            (
+                "7_kernel_trace.csv",
+                "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+                 KERNEL_DISPATCH,Agent 4,3,2,9,\"gemm, \"\"f32\"\" (float*)\",3,2000,2600\n",
+            ),
+            (
+                "7_hip_api_trace.csv",
+                "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+                 HIP_RUNTIME_API,hipLaunchKernel,77,9,3,1000,1100\n",
+            ),
+            (
+                "7_memory_copy_trace.csv",
+                "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+                 MEMORY_COPY,MEMORY_COPY_HOST_TO_DEVICE,0,Agent 0,Agent 4,8,3000,3100\n",
+            ),
+        ] {
+            std::fs::write(tables.join(name), text).unwrap();
+        }
+        for words in [
+            &["gpu", "--per-stream"][..],
+            &["gpu", "--per-device"],
+            &["kernels"],
+            &["launch"],
+            &["idle"],
+        ] {
+            let csv = |file: &Path| {
+                let all = [words, &[path(file), "--format", "csv"]].concat();
+                let (code, csv, err) = run(&all);
+                assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
+                let rows = csv
+                    .lines()
+                    .map(|line| line.split_once(',').unwrap().1.to_owned());
+                rows.collect::<Vec<_>>()
+            };
+            let wanted = csv(&json);
+            assert!(wanted.len() > 1);
+            // The folder, and any file of it.
+            for given in [tables.clone(), tables.join("7_hip_api_trace.csv")] {
+                assert_eq!(csv(&given), wanted, "{words:?} {}", given.display());
+            }
+        }
+    }
+
+    #[test]
+    fn text_of_a_large_export_reads_launches_only() {
+        use std::io::{Seek as _, SeekFrom, Write as _};
+        let folder = tempfile::tempdir().unwrap();
+        let (small, large) = (
+            folder.path().join("a.sqlite"),
+            folder.path().join("b.sqlite"),
+        );
+        export(&small, 1, 1);
+        export(&large, 1, 1);
+        // Pages behind the end that nothing refers to; the file system stores none of them.
+        let mut file = std::fs::File::options().write(true).open(&large).unwrap();
+        let pages: u32 = ((5_u64 << 30) >> 12).try_into().unwrap();
+        file.set_len(u64::from(pages) << 12).unwrap();
+        file.seek(SeekFrom::Start(28)).unwrap();
+        file.write_all(&pages.to_be_bytes()).unwrap();
+        drop(file);
+        let text = |file: &Path| {
+            let (code, text, err) = run(&["gpu", path(file)]);
+            assert_eq!(code, 0, "{err}");
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let (all, lean) = (text(&small), text(&large));
+        assert!(
+            lean.contains("Host not examined") && !all.contains("Host not examined"),
+            "{lean}"
+        );
+        // The numbers are the same.
+        let numbers = |text: &str| {
+            let from = text.find("the GPU computes").unwrap();
+            text[from..].split(';').next().unwrap().to_owned()
+        };
+        assert_eq!(numbers(&all), numbers(&lean));
+    }
+
     #[test]
     fn stacks_that_repeat_are_written_once() {
         let folder = tempfile::tempdir().unwrap();

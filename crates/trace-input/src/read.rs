@@ -84,6 +84,17 @@ fn read_quietly(
     if options.compat {
         options.snap_ns = 0;
     }
+    if let Some(files) = rocprof::files(path) {
+        let name = path.display().to_string();
+        let trace = Stage::time("read", verbosity, || {
+            let open = |file: &PathBuf| {
+                Source::open(file, &input.open_options(Some(Arc::clone(&counter))))
+            };
+            let sources = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+            perfetto_reader::rocprof_csv::read(sources, &options).map_err(anyhow::Error::new)
+        });
+        return Ok(NamedTrace::new(name, trace?));
+    }
     let (name, found) = match nsys::open_path(path)? {
         Some(found) => (path.display().to_string(), found),
         None => {
@@ -156,8 +167,20 @@ fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     Ok(trace)
 }
 
-/// Returns one line per kind of issue.
-fn warnings(read: &NamedTrace) -> Vec<String> {
+/// Returns a warning if a file holds no event, so that its tables are empty.
+pub fn nothing_inside(read: &NamedTrace) -> Option<String> {
+    let trace = &read.trace;
+    let is_empty = trace.is_empty() && trace.counters().is_empty();
+    is_empty.then(|| {
+        format!(
+            "warning: {}: the file holds no events: its tables are empty, which says nothing about the run",
+            read.name
+        )
+    })
+}
+
+/// Returns one line per kind of issue of a trace: what is missing of it, and what is wrong with it.
+pub fn warnings(read: &NamedTrace) -> Vec<String> {
     let mut lines = Vec::new();
     for issue in read.trace.diagnostics().issues() {
         // Overlapping slices are complete, on overflow tracks.

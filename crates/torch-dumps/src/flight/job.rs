@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::mismatch;
 use super::problem::{Problem, ProblemKind, find_roots};
-use super::{Entry, Mismatch, RankDump, State, Status};
+use super::{Entry, Mismatch, RankDump, State};
 use crate::error::{Error, Result};
 
 /// All dumps of a job.
