@@ -408,6 +408,60 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_kernels_that_is_not_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sqlite");
+        export(&file, 1, 1);
+        let database = rusqlite::Connection::open(&file).unwrap();
+        database
+            .execute_batch(
+                "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO k;
+                 CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM k;
+                 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+                     streamId INTEGER, correlationId INTEGER, globalPid INTEGER, value INTEGER, bytes INTEGER, memKind INTEGER);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (5000, 5100, 0, 1, 7, 1, 16777216, 0, 64, 2);",
+            )
+            .unwrap();
+        drop(database);
+        let out = folder.path().join("o.json");
+        for words in [
+            vec!["gpu", path(&file)],
+            vec!["kernels", path(&file)],
+            vec!["convert", path(&file), "-o", path(&out)],
+        ] {
+            let (_, _, err) = run(&words);
+            assert!(
+                err.contains("CUPTI_ACTIVITY_KIND_KERNEL"),
+                "{words:?}: {err}"
+            );
+        }
+    }
+
+    #[test]
+    fn ranks_of_one_file_are_numbered_by_their_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sqlite");
+        export(&file, 1, 1);
+        let database = rusqlite::Connection::open(&file).unwrap();
+        // Process 2 is on the GPU first.
+        database
+            .execute_batch(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 200, 1, 1, 7, 1, 33554432, 1);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (50, 60, 0, 33554433, 1, 2);",
+            )
+            .unwrap();
+        drop(database);
+        let ranks = folder.path().join("ranks");
+        let (code, _, err) = run(&["repair", path(&file), "--part-ranks", "-o", path(&ranks)]);
+        assert_eq!(code, 0, "{err}");
+        let (first, second) = (
+            err.find("rank0.pftrace: process 1"),
+            err.find("rank1.pftrace: process 2"),
+        );
+        assert!(first.is_some() && second.is_some(), "{err}");
+    }
+
+    #[test]
     fn tables_of_rocprofv3_give_what_its_json_gives() {
         let folder = tempfile::tempdir().unwrap();
         let json = folder.path().join("7_results.json");

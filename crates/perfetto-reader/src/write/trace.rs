@@ -32,7 +32,7 @@ const FIRST_MADE_UP: i32 = 1 << 30;
 ///
 /// Returns an error if writing fails.
 pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
-    write_moved(trace, 0, super::chrome::shift(trace), out)
+    write_moved(trace, 0, Some(super::chrome::shift(trace)), out)
 }
 
 /// Same as [`write_trace`], as one of several traces in a file, which are written one after the other. `part` is its number; times must
@@ -42,11 +42,12 @@ pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
 ///
 /// Returns an error if writing fails.
 pub fn write_part<W: Write>(trace: &Trace, part: u32, out: W) -> io::Result<W> {
-    write_moved(trace, part, 0, out)
+    write_moved(trace, part, None, out)
 }
 
-/// Writes a trace whose times are later by `shift` nanoseconds.
-fn write_moved<W: Write>(trace: &Trace, part: u32, shift: i64, out: W) -> io::Result<W> {
+/// Writes a trace that is alone in its file with times that are later by `alone` nanoseconds, or one of several.
+fn write_moved<W: Write>(trace: &Trace, part: u32, alone: Option<i64>, out: W) -> io::Result<W> {
+    let shift = alone.unwrap_or(0);
     let meta = trace.meta();
     // A recording without a base time has none afterwards.
     let base = match meta.base_time_ns {
@@ -62,6 +63,7 @@ fn write_moved<W: Write>(trace: &Trace, part: u32, shift: i64, out: W) -> io::Re
     let writer = TraceWriter::new(out, options)?;
     let mut export = Export::new(trace, writer);
     export.shift = shift;
+    export.is_alone = alone.is_some();
     export.run()
 }
 
@@ -77,6 +79,8 @@ struct Export<'t, W: Write> {
     uuids: Vec<Option<u64>>,
     /// Nanoseconds that are added to all times.
     shift: i64,
+    /// `true` if no other trace is in the file.
+    is_alone: bool,
 }
 
 impl<'t, W: Write> Export<'t, W> {
@@ -98,6 +102,7 @@ impl<'t, W: Write> Export<'t, W> {
             writer,
             uuids,
             shift: 0,
+            is_alone: false,
             processes: vec![None; trace.processes().len()],
             threads: vec![None; trace.threads().len()],
             tracks: vec![None; trace.tracks().len()],
@@ -115,8 +120,8 @@ impl<'t, W: Write> Export<'t, W> {
             .iter()
             .map(|(key, text)| (key.as_str(), text.as_str()));
         let entries = entries.filter(|(key, _)| crate::json::is_metadata(key));
-        // Without it equal correlations of two processes would be one.
-        let within = meta.launches_within_process;
+        // Without it equal correlations of two processes would be one. It holds for the whole file.
+        let within = meta.launches_within_process && self.is_alone;
         let within = within.then_some((crate::json::LAUNCHES_WITHIN_PROCESS, "true"));
         let more = job.as_deref().map(|job| (JOB, job));
         self.writer.metadata(entries.chain(more).chain(within))

@@ -345,7 +345,8 @@ impl Job {
             lines.extend(unfinished.map(|text| ("not completed", text)));
             let unreadable: Vec<u32> = self.unreadable.iter().copied().collect();
             if !unreadable.is_empty() {
-                let text = format!("{}: what they called is not known", dumps_of(&unreadable));
+                let they = if unreadable.len() == 1 { "it" } else { "they" };
+                let text = format!("{}: what {they} called is not known", dumps_of(&unreadable));
                 lines.push(("unreadable", text));
             }
         }
