@@ -523,6 +523,18 @@ mod tests {
             };
             let wanted = csv(&json);
             assert!(wanted.len() > 1);
+            // The same calls in the one file that `rocpd convert` writes.
+            let unified = folder.path().join("unified");
+            std::fs::create_dir_all(&unified).unwrap();
+            for (from, to) in [
+                ("7_agent_info.csv", "out_agent_info.csv"),
+                ("7_kernel_trace.csv", "out_kernel_trace.csv"),
+                ("7_hip_api_trace.csv", "out_regions_trace.csv"),
+                ("7_memory_copy_trace.csv", "out_memory_copy_trace.csv"),
+            ] {
+                std::fs::copy(tables.join(from), unified.join(to)).unwrap();
+            }
+            assert_eq!(csv(&unified), wanted, "{words:?}");
             // The folder, and any file of it.
             for given in [tables.clone(), tables.join("7_hip_api_trace.csv")] {
                 assert_eq!(csv(&given), wanted, "{words:?} {}", given.display());

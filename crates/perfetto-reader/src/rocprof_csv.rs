@@ -21,8 +21,27 @@ const FILES: &[(&str, &str)] = &[
     ("marker_api_trace.csv", "marker_api"),
     ("memory_allocation_trace.csv", "memory_allocation"),
     ("scratch_memory_trace.csv", "scratch_memory"),
+    ("regions_trace.csv", REGIONS),
+    ("samples_trace.csv", REGIONS),
     ("agent_info.csv", ""),
 ];
+
+/// Calls and markers of all kinds in one file, as `rocpd convert` writes them; each row has its domain.
+const REGIONS: &str = "regions";
+
+/// Returns the category of a domain such as `HIP_RUNTIME_API_EXT`.
+fn category_of(domain: &str) -> &'static str {
+    let categories = [
+        ("HIP", "hip_api"),
+        ("HSA", "hsa_api"),
+        ("RCCL", "rccl_api"),
+        ("MARKER", "marker_api"),
+    ];
+    let found = categories
+        .iter()
+        .find(|(start, _)| domain.starts_with(start));
+    found.map_or(REGIONS, |(_, category)| category)
+}
 
 /// Splits the name of such a file into what the files of one process have in common, and its end; `None` for other files.
 ///
@@ -286,6 +305,7 @@ fn records<R: BufRead>(
     let place = |names: &[&str]| names.iter().find_map(|name| rows.place(name));
     let name_at = place(&["Kernel_Name", "Function", "Direction", "Operation", "Kind"]);
     let (thread, correlation) = (place(&["Thread_Id"]), place(&["Correlation_Id"]));
+    let domain = place(&["Domain"]).filter(|_| category == REGIONS);
     let (agent, queue, stream) = (
         place(&["Agent_Id"]),
         place(&["Queue_Id"]),
@@ -308,6 +328,7 @@ fn records<R: BufRead>(
             diagnostics.count(IssueKind::JsonNoTimestamp, Place::Byte(rows.bytes));
             continue;
         };
+        let category = cell(domain).map_or(category, category_of);
         loader.call(&Call {
             category,
             name: cell(name_at).unwrap_or(category),
@@ -442,6 +463,20 @@ mod tests {
             (Some(2), Some(2))
         );
         assert_eq!(agents.number("none"), None);
+    }
+
+    #[test]
+    fn calls_of_all_kinds_may_be_in_one_file() {
+        let text = "Guid,Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+                    g,HIP_RUNTIME_API_EXT,hipLaunchKernel,7,7,3,1000,1100\ng,MARKER_CORE_API,step,7,7,4,1000,1200\n";
+        let source = Source::from_bytes("out_regions_trace.csv", text.as_bytes().to_vec()).unwrap();
+        let trace = read(vec![source], &ReadOptions::default()).unwrap();
+        let categories: Vec<_> = trace
+            .slices()
+            .filter_map(|slice| slice.category())
+            .collect();
+        assert_eq!(categories.len(), 2);
+        assert!(categories.contains(&"hip_api") && categories.contains(&"marker_api"));
     }
 
     #[test]
