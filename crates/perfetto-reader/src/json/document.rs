@@ -470,12 +470,6 @@ impl<'c> Document<'c> {
     /// truncated: the rest may have had them.
     fn refuse_others(&self, is_complete: bool) -> Result<(), Error> {
         let name = || self.name.clone();
-        // An object without a key is no trace without events.
-        let is_empty_object = self.form == Form::Object && !self.has_events && self.keys.is_empty();
-        if is_complete && is_empty_object && !self.config.compat {
-            let keys = "none".to_owned();
-            return Err(Error::NoEvents { name: name(), keys });
-        }
         let is_trace = self.has_events || self.config.compat || self.keys.is_empty();
         if let Some(Foreign { what, remedy }) = foreign::of_keys(&self.keys).filter(|_| !is_trace) {
             let name = name();
