@@ -278,33 +278,6 @@ fn moves(name: &str) -> bool {
     words.any(|word| WORDS.contains(&word)) || name.contains("/s")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::moves;
-
-    #[test]
-    fn what_moves_is_not_held() {
-        for name in [
-            "mlx5_0 Bytes sent",
-            "rx_bytes",
-            "GPU 0 DRAM Read Bandwidth",
-            "Memory Throughput [%]",
-            "Bytes/s",
-        ] {
-            assert!(moves(name), "{name}");
-        }
-        for name in [
-            "GPU memory",
-            "Total Allocated",
-            "reserved bytes",
-            "Bytes in use",
-            "thread memory",
-        ] {
-            assert!(!moves(name), "{name}");
-        }
-    }
-}
-
 fn row(key: &Key, samples: &[Sample]) -> MemoryRow {
     let (source, what, device) = key.clone();
     let changes = || samples.iter().filter_map(|s| s.change);
@@ -377,4 +350,31 @@ fn device_type(number: Option<i64>) -> String {
         Some(other) => return format!("device type {other}"),
     };
     known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moves;
+
+    #[test]
+    fn what_moves_is_not_held() {
+        for name in [
+            "mlx5_0 Bytes sent",
+            "rx_bytes",
+            "GPU 0 DRAM Read Bandwidth",
+            "Memory Throughput [%]",
+            "Bytes/s",
+        ] {
+            assert!(moves(name), "{name}");
+        }
+        for name in [
+            "GPU memory",
+            "Total Allocated",
+            "reserved bytes",
+            "Bytes in use",
+            "thread memory",
+        ] {
+            assert!(!moves(name), "{name}");
+        }
+    }
 }

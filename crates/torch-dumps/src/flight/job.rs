@@ -74,7 +74,7 @@ impl Group {
 }
 
 /// Returns the state of the calls of one rank: that of the least advanced.
-fn state(calls: &Vec<&Entry>) -> Option<State> {
+fn state(calls: &[&Entry]) -> Option<State> {
     calls.iter().map(|entry| entry.state).min()
 }
 
