@@ -58,7 +58,13 @@ pub(crate) fn jobs(
             .filter_map(|path| trace_input::explain_folder(path))
             .collect();
         return Err(match why.is_empty() {
-            true => cli::usage(none),
+            true => {
+                let names: Vec<String> = given
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
+                cli::usage(format!("{}: {none}", names.join(", ")))
+            }
             false => cli::usage(format!("{}\n{none}", why.join("\n"))),
         });
     }

@@ -1,8 +1,10 @@
 //! Recordings as data sets of Hive-partitioned Parquet files.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
 use cli::{InputArgs, OrExit as _, Outcome, ProgressLine, VerbosityArgs};
@@ -64,6 +66,8 @@ pub fn command() -> clap::Command {
 struct Recordings<'a> {
     paths: &'a [PathBuf],
     input: InputArgs,
+    /// What is wrong with the inputs that were read, by place.
+    warnings: Mutex<BTreeMap<usize, Vec<String>>>,
 }
 
 impl Reader for Recordings<'_> {
@@ -83,6 +87,12 @@ impl Reader for Recordings<'_> {
             };
         });
         let read = read.map_err(|error| format!("{error:#}"))?;
+        let mut found = trace_input::warnings(&read);
+        found.extend(trace_input::nothing_inside(&read));
+        if !found.is_empty() {
+            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            warnings.insert(place, found);
+        }
         Ok(Recording::new(
             file_id,
             &path.display().to_string(),
@@ -128,11 +138,19 @@ fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
     let reader = Recordings {
         paths: &paths,
         input,
+        warnings: Mutex::default(),
     };
     let line = ProgressLine::start("exporting", args.verbosity);
     let done = export(&inputs, &reader, &options);
     drop(line);
     let report = done.or_exit(Outcome::OutputFailed)?;
+    let warnings = reader
+        .warnings
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    for warning in warnings.into_values().flatten() {
+        args.verbosity.note(warning);
+    }
     for (name, why) in &report.failures {
         let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(why);
         cli::complain(&anyhow::anyhow!("left out: {name}: {why}"));

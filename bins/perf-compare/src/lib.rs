@@ -86,7 +86,8 @@ fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
     let mut options = LoadOptions::default();
     options.open = cli.input.open_options(None);
     options.strict = cli.input.strict;
-    let side = Stage::time("read", cli.verbosity, || load(path, &options))?;
+    let side = Stage::time("read", cli.verbosity, || load(path, &options));
+    let side = side.map_err(|error| something_else(path, cli).unwrap_or_else(|| error.into()))?;
     cli.verbosity.detail(|| {
         format!(
             "{}: {} cycles, {} functions",
@@ -96,6 +97,24 @@ fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
         )
     });
     Ok(side)
+}
+
+/// Returns what a file is that has no columns, where it is known: a trace, a pointer of Git LFS, a web page.
+fn something_else(path: &Path, cli: &Cli) -> Option<anyhow::Error> {
+    if !path.is_file() {
+        return None;
+    }
+    let source = byte_source::Source::open(path, &cli.input.open_options(None)).ok()?;
+    let mut options = perfetto_reader::ReadOptions::default();
+    options.args = perfetto_reader::ArgPolicy::None;
+    match perfetto_reader::read(source, &options) {
+        Ok(_) => Some(anyhow::anyhow!(
+            "{}: this is a trace: compare traces with `trace-info diff`, or give the perf data that `cycle-rca batch` makes of them",
+            path.display()
+        )),
+        Err(error @ perfetto_reader::Error::NotATrace { .. }) => Some(error.into()),
+        Err(_) => None,
+    }
 }
 
 /// Reads the results of a serving benchmark, or metrics, as samples.

@@ -1,13 +1,16 @@
 //! Opens the recordings of a query.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use cli::{InputArgs, VerbosityArgs};
 use perfetto_reader::ArgPolicy;
 use trace_sql::{Inputs, Wanted};
 use trace_tables::Recording;
 use trace_tables::catalogue::ArgKeys;
+use trace_tables::scan::runs_of;
 
 use crate::args::SqlCli;
 
@@ -19,6 +22,10 @@ pub(crate) struct Files {
     /// Options of the reader, with the threads of one file.
     input: InputArgs,
     compat: bool,
+    /// Run of each file.
+    runs: Vec<Option<String>>,
+    /// What is wrong with the files that were read, by file.
+    warnings: Mutex<BTreeMap<usize, Vec<String>>>,
 }
 
 impl Files {
@@ -27,15 +34,37 @@ impl Files {
         let threads = input.threads().get();
         let each = threads.div_ceil(paths.len().clamp(1, threads));
         input.threads = NonZeroUsize::new(each);
+        let names = paths.iter().map(|path| path.display().to_string());
+        let names: Vec<String> = names.collect();
         Self {
-            names: paths
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect(),
+            runs: runs_of(&names),
+            names,
+            warnings: Mutex::default(),
             paths,
             input,
             compat: args.compat,
         }
+    }
+
+    /// Returns what was wrong with the files that were read since the last call.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *warnings)
+            .into_values()
+            .flatten()
+            .collect()
+    }
+
+    /// Returns the files that are not there, each with one sentence. A query that reads no file does not miss them.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let is_missing = |path: &PathBuf| {
+            let name = path.to_string_lossy();
+            name != "-" && !name.contains('!') && !path.exists()
+        };
+        let missing = self.paths.iter().filter(|path| is_missing(path));
+        missing
+            .map(|path| format!("{}: no such file", path.display()))
+            .collect()
     }
 }
 
@@ -61,8 +90,15 @@ impl Inputs for Files {
             };
         });
         let read = read.map_err(|error| format!("{error:#}"))?;
+        let mut found = trace_input::warnings(&read);
+        found.extend(trace_input::nothing_inside(&read));
+        if !found.is_empty() {
+            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            warnings.insert(file, found);
+        }
         let number = u32::try_from(file).map_err(|_| format!("{name}: too many files"))?;
         let mut recording = Recording::new(number, name, read.trace);
+        recording.run = self.runs.get(file).cloned().flatten();
         if wanted.hash && path.is_file() {
             let hash = trace_dataset::hash_of(path);
             recording.hash = Some(hash.map_err(|error| format!("{name}: {error}"))?);

@@ -7,12 +7,13 @@ mod prompt;
 use std::ffi::OsString;
 use std::io::{BufWriter, IsTerminal as _, Read as _, Stdout, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use byte_source::output::AtomicFile;
-use cli::{OrExit as _, Outcome};
+use cli::{OrExit as _, Outcome, VerbosityArgs};
 use trace_sql::sink::{BinaryResults, Format, TextResults};
-use trace_sql::{Engine, ErrorKind, Options, SqlError};
+use trace_sql::{Engine, ErrorKind, Inputs, Options, SqlError};
 
 use crate::args::{FormatName, SqlCli};
 
@@ -27,6 +28,15 @@ pub fn command() -> clap::Command {
     <SqlCli as clap::CommandFactory>::command()
 }
 
+/// The engine, and what is wrong with what it reads.
+pub(crate) struct Session {
+    pub(crate) engine: Engine,
+    /// The recordings; `None` of a data set.
+    files: Option<Arc<inputs::Files>>,
+    /// Files of a data set that are missing or cut, each with one sentence.
+    damaged: Vec<String>,
+}
+
 /// Where statements come from.
 enum Statements {
     Text(String),
@@ -38,14 +48,14 @@ const ROWS: usize = 100;
 
 fn run(args: SqlCli) -> anyhow::Result<Outcome> {
     let (statements, paths) = statements(&args)?;
-    let engine = engine(
+    let session = session(
         &args,
         &paths,
         matches!(&statements, Statements::Text(text) if describes_only(text)),
     )?;
     let text = match statements {
         Statements::Text(text) => text,
-        Statements::Prompt => return prompt::run(&engine, &args),
+        Statements::Prompt => return prompt::run(&session, &args),
     };
     let format = format(args.format.format());
     let is_binary = matches!(format, Format::Parquet | Format::Arrow);
@@ -61,11 +71,12 @@ fn run(args: SqlCli) -> anyhow::Result<Outcome> {
     }
     cli::refuse_overwrite(&paths, &args.output.output)?;
     let mut out = Destination::open(&args)?;
+    let engine = &session.engine;
     let done = match is_binary {
         true => engine.run(&text, &mut BinaryResults::new(&mut out, format)),
         false => engine.run(&text, &mut text_results(&mut out, &args)),
     };
-    finish(&engine, done, out)
+    finish(&session, done, out, args.verbosity)
 }
 
 /// Returns a writer of text results with the limit and the width of the command line.
@@ -77,9 +88,10 @@ fn text_results<'o>(out: &'o mut Destination, args: &SqlCli) -> TextResults<'o> 
 }
 
 fn finish(
-    engine: &Engine,
+    session: &Session,
     done: Result<(), SqlError>,
     out: Destination,
+    verbosity: VerbosityArgs,
 ) -> anyhow::Result<Outcome> {
     match done {
         Err(error) if error.kind() == ErrorKind::Closed => return Ok(Outcome::Fine),
@@ -87,12 +99,36 @@ fn finish(
         Ok(()) => {}
     }
     out.finish()?;
-    Ok(complain(engine))
+    Ok(complain(session, verbosity))
 }
 
-/// Reports the files that could not be read.
-fn complain(engine: &Engine) -> Outcome {
-    let failures = engine.take_failures();
+/// Sentences on damaged files of a data set, of which there may be thousands.
+const DAMAGED: usize = 5;
+
+/// Reports the files that could not be read, and what is missing of the others.
+fn complain(session: &Session, verbosity: VerbosityArgs) -> Outcome {
+    let mut failures = session.engine.take_failures();
+    if let Some(files) = &session.files {
+        for warning in files.take_warnings() {
+            verbosity.note(warning);
+        }
+        let missing = files.missing().into_iter();
+        let is_new = |text: &String| {
+            let name = text.split(": ").next().unwrap_or(text);
+            !failures.iter().any(|known| known.starts_with(name))
+        };
+        let missing: Vec<String> = missing.filter(is_new).collect();
+        failures.extend(missing);
+    }
+    failures.extend(session.damaged.iter().take(DAMAGED).cloned());
+    if let Some(more) = session
+        .damaged
+        .len()
+        .checked_sub(DAMAGED)
+        .filter(|more| *more > 0)
+    {
+        failures.push(format!("{more} more files of the data set"));
+    }
     for failure in &failures {
         cli::complain(&anyhow::anyhow!("left out: {failure}"));
     }
@@ -184,7 +220,7 @@ fn describes_only(text: &str) -> bool {
     })
 }
 
-fn engine(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Result<Engine> {
+fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Result<Session> {
     if paths.is_empty() && !may_lack_paths {
         return Err(cli::usage(
             "no recordings: give files, folders or an exported data set behind the query",
@@ -203,13 +239,26 @@ fn engine(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Res
                 folder.display()
             )));
         }
-        return Engine::data_set(folder, options).map_err(exit);
+        let damaged = trace_dataset::damaged(folder).or_exit(Outcome::Unreadable)?;
+        let (left_out, damaged): (Vec<PathBuf>, Vec<String>) = damaged.into_iter().unzip();
+        options.left_out = left_out;
+        return Ok(Session {
+            engine: Engine::data_set(folder, options).map_err(exit)?,
+            files: None,
+            damaged,
+        });
     }
     let inputs = match paths.is_empty() {
         true => inputs::Files::new(Vec::new(), args),
         false => inputs::Files::new(trace_input::expand_ranks(paths, args.verbosity)?, args),
     };
-    Engine::new(std::sync::Arc::new(inputs), options).map_err(exit)
+    let files = Arc::new(inputs);
+    let engine = Engine::new(Arc::clone(&files) as Arc<dyn Inputs>, options).map_err(exit)?;
+    Ok(Session {
+        engine,
+        files: Some(files),
+        damaged: Vec::new(),
+    })
 }
 
 /// Where results go. Unlike [`cli::Output`] it may be written by another thread.

@@ -10,11 +10,11 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
-use trace_sql::{Engine, ErrorKind};
+use trace_sql::ErrorKind;
 use trace_tables::catalogue::TABLES;
 
 use crate::args::SqlCli;
-use crate::{Destination, complain, exit, text_results};
+use crate::{Destination, Session, complain, exit, text_results};
 
 /// Words of SQL that are completed.
 const WORDS: [&str; 24] = [
@@ -85,7 +85,8 @@ fn history() -> Option<PathBuf> {
 }
 
 /// Reads statements from the terminal until its end; a statement ends with a semicolon.
-pub(crate) fn run(engine: &Engine, args: &SqlCli) -> anyhow::Result<Outcome> {
+pub(crate) fn run(session: &Session, args: &SqlCli) -> anyhow::Result<Outcome> {
+    let engine = &session.engine;
     let mut editor: Editor<Names, FileHistory> = Editor::new()?;
     let mut names = engine.table_names();
     names.extend(
@@ -141,7 +142,7 @@ pub(crate) fn run(engine: &Engine, args: &SqlCli) -> anyhow::Result<Outcome> {
             Err(error) => cli::complain(&exit(error)),
             Ok(()) => {}
         }
-        outcome = complain(engine);
+        outcome = complain(session, args.verbosity);
     }
     if let Some(path) = &history {
         let _ = editor.save_history(path);

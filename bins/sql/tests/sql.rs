@@ -350,3 +350,180 @@ fn plain_queries_count_as_the_reference_tables() {
     }
     assert_eq!(compared, 4);
 }
+
+/// Exports files as the tool does.
+fn exported(paths: &[PathBuf], folder: &Path) {
+    struct Reader<'a>(&'a [PathBuf]);
+    impl trace_dataset::Reader for Reader<'_> {
+        fn open(
+            &self,
+            place: usize,
+            file_id: u32,
+            _: &trace_tables::catalogue::ArgKeys,
+        ) -> Result<trace_tables::Recording, String> {
+            let path = &self.0[place];
+            let input = cli::InputArgs::default();
+            let read = trace_input::read(path, &input, cli::VerbosityArgs::default(), |options| {
+                options.args = perfetto_reader::ArgPolicy::All;
+            });
+            let read = read.map_err(|error| format!("{error:#}"))?;
+            Ok(trace_tables::Recording::new(
+                file_id,
+                &path.display().to_string(),
+                read.trace,
+            ))
+        }
+    }
+    let inputs: Vec<trace_dataset::Input> = paths
+        .iter()
+        .map(|path| trace_dataset::Input {
+            name: path.display().to_string(),
+            path: Some(path.clone()).filter(|path| path.is_file()),
+        })
+        .collect();
+    let options = trace_dataset::Export {
+        folder,
+        tables: trace_tables::catalogue::TABLES.iter().collect(),
+        tool_version: "0",
+        threads: 1,
+    };
+    trace_dataset::export(&inputs, &Reader(paths), &options).unwrap();
+}
+
+#[test]
+fn a_data_set_answers_as_the_recordings_do_and_names_lost_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("data");
+    let missing = folder.path().join("missing.json");
+    let paths = [
+        demo("demo-rank0.json.gz"),
+        missing.clone(),
+        demo("demo-rank1.json.gz"),
+    ];
+    exported(&paths, &set);
+    let both = |query: &str| {
+        let mut words = vec!["--format", "csv", query];
+        words.extend(paths.iter().map(|path| path.to_str().unwrap()));
+        let recordings = run(&words);
+        let stored = run(&["--format", "csv", query, set.to_str().unwrap()]);
+        assert_eq!((recordings.0, stored.0), (3, 0), "{query}");
+        let text = String::from_utf8(recordings.1).unwrap();
+        assert_eq!(text, String::from_utf8(stored.1).unwrap(), "{query}");
+        text
+    };
+    let streams = both(
+        "SELECT extract_arg(arg_set_id, 'args.stream') AS s, sum(extract_arg_int(arg_set_id, 'correlation')) AS c, \
+         count(*) AS n FROM slice GROUP BY 1 ORDER BY s",
+    );
+    assert!(streams.lines().count() > 2, "{streams}");
+    let (_, id) = run(&[
+        "--format",
+        "csv",
+        "SELECT max(id) AS id FROM slices WHERE depth = 2 AND rank = 1",
+        set.to_str().unwrap(),
+    ]);
+    let id = String::from_utf8(id)
+        .unwrap()
+        .lines()
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    let up = both(&format!(
+        "SELECT id, name, depth FROM ancestor_slice({id}) ORDER BY id"
+    ));
+    assert_eq!(up.lines().count(), 3, "{up}");
+    let root = up.lines().nth(1).unwrap().split(',').next().unwrap();
+    let down = both(&format!(
+        "SELECT count(*) AS n, max(id) AS last FROM descendant_slice({root})"
+    ));
+    assert!(!down.contains("\n0,"), "{down}");
+    let failures = both("SELECT file_id, file FROM failures");
+    assert!(failures.contains("missing.json"), "{failures}");
+    // A part that is missing, and one that is cut: the others answer, and the exit code tells.
+    let part = |rank: u32, number: u32| {
+        set.join(format!(
+            "table=kernels/run=demo/rank={rank}/part-{number:06}.parquet"
+        ))
+    };
+    let count = || {
+        let (code, out) = run(&[
+            "--json",
+            "SELECT rank, count(*) AS n FROM kernels GROUP BY rank",
+            set.to_str().unwrap(),
+        ]);
+        let rows: Vec<Value> = serde_json::from_slice(&out).unwrap();
+        (
+            code,
+            rows.iter()
+                .map(|row| row["rank"].as_i64().unwrap())
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(count().0, 0);
+    let whole = fs::read(part(1, 2)).unwrap();
+    fs::write(part(1, 2), &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(count(), (3, vec![0]));
+    fs::remove_file(part(1, 2)).unwrap();
+    assert_eq!(count(), (3, vec![0]));
+    // Repeating the export repairs it.
+    exported(&paths, &set);
+    assert_eq!(count().0, 0);
+    assert_eq!(fs::read(part(1, 2)).unwrap().len(), whole.len());
+    // A data set of another version is refused.
+    let manifest = set.join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let version = trace_tables::catalogue::CATALOGUE_VERSION.to_string();
+    fs::write(
+        &manifest,
+        text.replacen(&format!("\"{version}\""), "\"9.0\"", 1),
+    )
+    .unwrap();
+    assert_eq!(run(&["SELECT 1 AS one", set.to_str().unwrap()]).0, 3);
+}
+
+#[test]
+fn folders_of_one_name_are_two_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["d1/out", "d2/out"]
+        .iter()
+        .map(|name| {
+            let own = folder.path().join(name);
+            fs::create_dir_all(&own).unwrap();
+            fs::copy(demo("demo-rank0.json.gz"), own.join("r.json.gz")).unwrap();
+            own
+        })
+        .collect();
+    let mut words = vec![
+        "--format",
+        "csv",
+        "SELECT DISTINCT run FROM files ORDER BY run",
+    ];
+    words.extend(paths.iter().map(|path| path.to_str().unwrap()));
+    let (code, out) = run(&words);
+    assert_eq!(
+        (code, String::from_utf8(out).unwrap().as_str()),
+        (0, "run\nd1/out\nd2/out\n")
+    );
+}
+
+#[test]
+fn what_is_missing_of_a_file_is_said() {
+    let text = |words: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_inferscope-sql"))
+            .args(words)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let cut = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/kineto/truncated.json");
+    let (code, err) = text(&["SELECT count(*) AS n FROM slice", cut.to_str().unwrap()]);
+    assert!(code == Some(0) && err.contains("truncated.json"), "{err}");
+    let (code, err) = text(&["SELECT 1 AS one", "no-such-file.json"]);
+    assert!(
+        code == Some(3) && err.contains("no-such-file.json: no such file"),
+        "{err}"
+    );
+}

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use cli::{OrExit as _, Outcome};
 use torch_dumps::Dump;
-use torch_dumps::flight::{Job, tables};
+use torch_dumps::flight::{Job, rank_in_name, tables};
 
 use crate::args::ReportFormat;
 use crate::comm::{CommArgs, TableName};
 use crate::document::{Destination, Document};
+use crate::dump_files;
 
 pub(crate) fn run(args: &CommArgs, dumps: &[PathBuf]) -> anyhow::Result<Outcome> {
     if !args.part.is_whole() {
@@ -19,19 +20,25 @@ pub(crate) fn run(args: &CommArgs, dumps: &[PathBuf]) -> anyhow::Result<Outcome>
     let report = &args.report;
     cli::refuse_overwrite(dumps, &report.output.output)?;
     let to = Destination::open(report)?;
-    let mut ranks = Vec::new();
-    for path in dumps {
-        match trace_input::read_dump(path, &report.input)? {
-            Dump::Flight(dump) => ranks.push(dump),
-            Dump::Memory(_) => {
-                return Err(cli::usage(format!(
-                    "{} is a memory snapshot: give it to `trace-info memory`",
-                    path.display()
-                )));
+    let found = dump_files::read(
+        dumps,
+        &report.input,
+        report.verbosity,
+        |path, dump| match dump {
+            Dump::Flight(dump) => {
+                dump.known_rank().or_exit(Outcome::CannotAnswer)?;
+                Ok(Ok(dump))
             }
-        }
-    }
-    let job = Job::new(ranks).or_exit(Outcome::CannotAnswer)?;
+            Dump::Memory(_) => Ok(Err(format!(
+                "{} is a memory snapshot: give it to `trace-info memory`",
+                path.display()
+            ))),
+        },
+    )?;
+    let failed = found.failed.iter().filter_map(|at| dumps.get(*at));
+    let unreadable = failed.filter_map(|path| rank_in_name(&path.to_string_lossy()));
+    let ranks = found.read.into_iter().map(|(_, dump)| dump).collect();
+    let job = Job::beside(ranks, unreadable.collect()).or_exit(Outcome::CannotAnswer)?;
     let mut document = Document::new(tables::SCHEMA_VERSION);
     let table = |name: TableName| match name {
         TableName::Groups => Ok(tables::groups(&job)?),
@@ -65,5 +72,5 @@ pub(crate) fn run(args: &CommArgs, dumps: &[PathBuf]) -> anyhow::Result<Outcome>
         }
     }
     document.write(to)?;
-    Ok(Outcome::Fine)
+    found.error.map_or(Ok(Outcome::Fine), Err)
 }

@@ -158,24 +158,28 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
     let traces = report.traces()?;
-    // Which of host and device waits for the other is said of each trace in text, and needs all calls of the host.
+    // Which of host and device waits for the other is said of each trace in text, and needs all calls of the host: of a large
+    // export they are too many to be kept, and the text says so.
     let is_text = matches!(
         report.format.format(),
         ReportFormat::Text | ReportFormat::Md
     );
     let is_one_table = traces.len() > 1 && !args.is_parted() && !args.details;
     let wants_headline = is_text && !is_one_table;
+    let is_large = traces.iter().any(|path| trace_input::is_large_export(path));
+    let may_be_lean = args.part.is_whole() && args.rules.needs_launches_only();
+    let reads_host = wants_headline && !(is_large && may_be_lean);
     let each = empty::read_each(
         report,
         &traces,
         |options| {
             args.part.keep_args(options);
             keep_shapes(options);
-            if !wants_headline && args.part.is_whole() && args.rules.needs_launches_only() {
+            if !reads_host && may_be_lean {
                 options.host = HostSlices::Launching(HOST_MARKS.to_vec());
             }
         },
-        |input| answer(args, input, wants_headline),
+        |input| answer(args, input, wants_headline, reads_host),
     )?;
     document(args, &each)?.write(to)?;
     each.end(report)
@@ -192,6 +196,7 @@ fn answer(
     args: &GpuArgs,
     input: &NamedTrace,
     wants_headline: bool,
+    reads_host: bool,
 ) -> anyhow::Result<(Answer, Option<NoGpuWork>)> {
     let work = args.rules.work(&input.trace);
     let rules = Rules::from(args.rules.rules);
@@ -256,7 +261,10 @@ fn answer(
         .collect::<BTreeSet<_>>();
     let headline = match devices.len() {
         _ if !wants_headline => String::new(),
-        0 | 1 => headline(&work, &how, &time, args.report.input.threads().get()),
+        0 | 1 => {
+            let threads = args.report.input.threads().get();
+            headline(&work, &how, &time, reads_host.then_some(threads))
+        }
         count => {
             let mut by_device = Split::default();
             by_device.window = how.window;
@@ -315,7 +323,8 @@ fn outlier_legend(rows: &[GpuRow], document: &mut Document) {
 }
 
 /// Returns the bound of the GPU time, with its evidence in numbers.
-fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: usize) -> String {
+/// `threads` is `None` where only the launches of the host were read, so that nothing is said of its waits.
+fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: Option<usize>) -> String {
     let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
     let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
     let copy = share(time.exposed_memcpy_ns);
@@ -323,7 +332,8 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: usize) -> 
     let slack = || rca_cycles::slack(work.trace(), how.window);
     // The host could not have started work sooner that starts long after its launch.
     let (slack, verdict) = match threads {
-        1 => (slack(), idle_verdict(work, how)),
+        None => (None, IdleVerdict::of([])),
+        Some(1) => (slack(), idle_verdict(work, how)),
         _ => thread::scope(|scope| {
             let slack = scope.spawn(slack);
             let verdict = idle_verdict(work, how);
@@ -339,7 +349,7 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: usize) -> 
         Limit::Turns => slack.mostly_host(),
         _ => false,
     };
-    let reason = match idle >= comm {
+    let reason = match idle >= comm && threads.is_some() {
         true => idle_reason(&verdict),
         false => None,
     };
@@ -361,6 +371,11 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: usize) -> 
         (Some(_), _) => "GPU-bound".to_owned(),
         (None, _) if comm >= MUCH => "Communication-bound".to_owned(),
         (None, _) if share(time.comp_ns) >= 100.0 - MUCH => "GPU-bound".to_owned(),
+        (None, _) if threads.is_none() => {
+            "Host not examined (of a file of this size only its launches are read; `trace-info idle --window A..B` says why the GPU \
+             idles)"
+                .to_owned()
+        }
         (None, _) => "Neither idle time nor communication dominates".to_owned(),
     };
     let waits = match slack.filter(|_| limit.is_some()) {

@@ -6,6 +6,7 @@ mod convert;
 mod critical_path;
 mod diff;
 mod document;
+mod dump_files;
 mod empty;
 mod flight;
 mod gpu;

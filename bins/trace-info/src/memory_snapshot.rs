@@ -8,6 +8,7 @@ use torch_dumps::memory::{Answer, tables};
 
 use crate::args::ReportFormat;
 use crate::document::{Destination, Document};
+use crate::dump_files;
 use crate::memory::MemoryArgs;
 
 /// Rows of the list of holders, in text.
@@ -23,18 +24,24 @@ pub(crate) fn run(args: &MemoryArgs, dumps: &[PathBuf]) -> anyhow::Result<Outcom
     cli::refuse_overwrite(dumps, &report.output.output)?;
     let to = Destination::open(report)?;
     let labels = trace_input::labels(dumps);
-    let mut answers = Vec::new();
-    for (path, label) in dumps.iter().zip(labels) {
-        match trace_input::read_dump(path, &report.input)? {
-            Dump::Memory(snapshot) => answers.push(Answer::new(label, snapshot, args.series)),
-            Dump::Flight(_) => {
-                return Err(cli::usage(format!(
-                    "{} is a Flight Recorder dump: give the dumps of all ranks to `trace-info comm`",
-                    path.display()
-                )));
-            }
-        }
-    }
+    let found = dump_files::read(
+        dumps,
+        &report.input,
+        report.verbosity,
+        |path, dump| match dump {
+            Dump::Memory(snapshot) => Ok(Ok(snapshot)),
+            Dump::Flight(_) => Ok(Err(format!(
+                "{} is a Flight Recorder dump: give the dumps of all ranks to `trace-info comm`",
+                path.display()
+            ))),
+        },
+    )?;
+    let snapshots = found.read.into_iter();
+    let snapshots = snapshots.map(|(at, snapshot)| {
+        let label = labels.get(at).cloned().unwrap_or_default();
+        Answer::new(label, snapshot, args.series)
+    });
+    let answers: Vec<Answer> = snapshots.collect();
     let mut document = Document::new(tables::SCHEMA_VERSION);
     if !matches!(
         report.format.format(),
@@ -78,5 +85,5 @@ pub(crate) fn run(args: &MemoryArgs, dumps: &[PathBuf]) -> anyhow::Result<Outcom
         }
     }
     document.write(to)?;
-    Ok(Outcome::Fine)
+    found.error.map_or(Ok(Outcome::Fine), Err)
 }

@@ -145,6 +145,114 @@ mod tests {
         }
     }
 
+    /// A folder with the dumps of four ranks, of which rank 2 did not arrive.
+    fn job() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..4 {
+            let name = format!("nccl_trace_rank_{rank}");
+            std::fs::copy(data("torch-dumps", &name), folder.path().join(name)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_broken_dump_is_named_and_the_others_answer() {
+        let whole = std::fs::read(data("torch-dumps", "nccl_trace_rank_0")).unwrap();
+        let broken: [(&[u8], &str); 4] = [
+            (&whole[..whole.len() / 2], "cut off at byte"),
+            (b"cposix\nsystem\n(S'id'\ntR.", "posix.system"),
+            (b"", "empty"),
+            (
+                b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+                "a Git LFS pointer",
+            ),
+        ];
+        for (bytes, what) in broken {
+            let folder = job();
+            let files: Vec<PathBuf> = (0..4)
+                .map(|rank| folder.path().join(format!("nccl_trace_rank_{rank}")))
+                .collect();
+            std::fs::write(&files[0], bytes).unwrap();
+            let mut named = vec!["comm"];
+            named.extend(files.iter().map(|file| path(file)));
+            for words in [vec!["comm", path(folder.path())], named] {
+                let (code, out, err) = run(&words);
+                assert_eq!(code, 3, "{out}{err}");
+                assert!(out.starts_with("Rank 2 did not arrive"), "{out}");
+                let out: Vec<&str> = out.split_whitespace().collect();
+                assert!(out.join(" ").contains("the dump of rank 0 cannot be read"));
+                assert!(
+                    err.contains(what) && err.contains("nccl_trace_rank_0"),
+                    "{err}"
+                );
+            }
+        }
+        // The same of memory snapshots.
+        let folder = tempfile::tempdir().unwrap();
+        let (good, cut) = (
+            folder.path().join("a.pickle"),
+            folder.path().join("b.pickle"),
+        );
+        std::fs::copy(data("torch-dumps", "cut.pickle"), &good).unwrap();
+        std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+        let (code, out, err) = run(&["memory", path(&good), path(&cut)]);
+        assert!(
+            code == 3 && out.contains("peaks at 14.43 MiB"),
+            "{out}{err}"
+        );
+        assert!(err.contains("b.pickle") && err.contains("cut off"), "{err}");
+        // A dump of the other kind is left out of a folder.
+        std::fs::write(&cut, &whole).unwrap();
+        let (code, out, err) = run(&["memory", path(folder.path())]);
+        assert!(
+            code == 0 && out.contains("peaks at 14.43 MiB"),
+            "{out}{err}"
+        );
+        assert!(
+            err.contains("left out") && err.contains("`trace-info comm`"),
+            "{err}"
+        );
+    }
+
+    #[test]
+    fn dumps_come_from_pipes_and_archives() {
+        use std::io::Write as _;
+        let snapshot = std::fs::read(data("torch-dumps", "cut.pickle")).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&snapshot).unwrap();
+        for bytes in [snapshot, packed.finish().unwrap()] {
+            let mut child = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+                .args(["memory", "-"])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            child.stdin.take().unwrap().write_all(&bytes).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(
+                output.status.success() && text.contains("peaks at 14.43 MiB"),
+                "{text}"
+            );
+        }
+        let folder = job();
+        let tar = folder.path().join("dumps.tar");
+        let made = Command::new("tar")
+            .arg("cf")
+            .arg(&tar)
+            .arg("-C")
+            .arg(folder.path())
+            .args((0..4).map(|rank| format!("nccl_trace_rank_{rank}")))
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let (code, out, err) = run(&["comm", path(&tar)]);
+        assert!(
+            code == 0 && out.starts_with("Rank 2 did not arrive"),
+            "{out}{err}"
+        );
+    }
+
     /// An export with a kernel and its launch, of a host with two clocks.
     fn export(path: &Path, utc_ns: i64, system_ns: i64) {
         let database = rusqlite::Connection::open(path).unwrap();
@@ -238,6 +346,235 @@ mod tests {
         let kernels = |by: &str| run(&["kernels", path(&file), "--by", by, "--format", "csv"]).1;
         // By operator, all ranges are read.
         assert!(kernels("name").contains("gemm,") && kernels("operator").lines().count() >= 2);
+    }
+
+    /// An export of two processes whose calls have the same correlation ids; one kernel of the second has no call of its own, and
+    /// the first range begins before the recording does.
+    fn two_processes(path: &Path) {
+        export(path, 5_000_000_000, 1);
+        let database = rusqlite::Connection::open(path).unwrap();
+        database
+            .execute_batch(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (50000, 51000, 1, 1, 7, 1, 33554432, 4),
+                     (60000, 61000, 1, 1, 7, 2, 33554432, 4);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (45000, 46000, 0, 33554433, 1, 2);
+                 INSERT INTO NVTX_EVENTS VALUES (-700, 100, 59, 16777217, 'early');",
+            )
+            .unwrap();
+    }
+
+    #[test]
+    fn a_conversion_keeps_processes_links_and_early_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sqlite");
+        two_processes(&file);
+        let unlinked = |file: &Path| {
+            let (code, json, err) = run(&["summary", path(file), "--json"]);
+            assert_eq!(code, 0, "{err}");
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            let text = json.to_string();
+            let at = text.find("\"unlinked_kernels\":").unwrap();
+            text[at..]
+                .chars()
+                .skip(19)
+                .take_while(char::is_ascii_digit)
+                .collect::<String>()
+        };
+        let launch = |file: &Path| {
+            let (code, csv, err) = run(&["launch", path(file), "--format", "csv"]);
+            assert_eq!(code, 0, "{err}");
+            csv.lines()
+                .skip(1)
+                .map(|line| line.split_once(',').unwrap().1.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let ranges = |file: &Path| {
+            let (code, out, err) = run(&["tables", path(file), "--table", "slice"]);
+            assert_eq!(code, 0, "{err}");
+            out.matches("early").count()
+        };
+        let source = (unlinked(&file), launch(&file), ranges(&file));
+        for name in ["b.pftrace", "b.json.gz"] {
+            let made = folder.path().join(name);
+            let (code, _, err) = run(&["convert", path(&file), "-o", path(&made)]);
+            assert_eq!(code, 0, "{err}");
+            assert_eq!(
+                (unlinked(&made), launch(&made), ranges(&made)),
+                source,
+                "{name}"
+            );
+        }
+        assert_eq!(source.2, 1);
+    }
+
+    #[test]
+    fn a_table_of_kernels_that_is_not_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sqlite");
+        export(&file, 1, 1);
+        let database = rusqlite::Connection::open(&file).unwrap();
+        database
+            .execute_batch(
+                "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO k;
+                 CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM k;
+                 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+                     streamId INTEGER, correlationId INTEGER, globalPid INTEGER, value INTEGER, bytes INTEGER, memKind INTEGER);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (5000, 5100, 0, 1, 7, 1, 16777216, 0, 64, 2);",
+            )
+            .unwrap();
+        drop(database);
+        let out = folder.path().join("o.json");
+        for words in [
+            vec!["gpu", path(&file)],
+            vec!["kernels", path(&file)],
+            vec!["convert", path(&file), "-o", path(&out)],
+        ] {
+            let (_, _, err) = run(&words);
+            assert!(
+                err.contains("CUPTI_ACTIVITY_KIND_KERNEL"),
+                "{words:?}: {err}"
+            );
+        }
+    }
+
+    #[test]
+    fn ranks_of_one_file_are_numbered_by_their_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.sqlite");
+        export(&file, 1, 1);
+        let database = rusqlite::Connection::open(&file).unwrap();
+        // Process 2 is on the GPU first.
+        database
+            .execute_batch(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 200, 1, 1, 7, 1, 33554432, 1);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (50, 60, 0, 33554433, 1, 2);",
+            )
+            .unwrap();
+        drop(database);
+        let ranks = folder.path().join("ranks");
+        let (code, _, err) = run(&["repair", path(&file), "--part-ranks", "-o", path(&ranks)]);
+        assert_eq!(code, 0, "{err}");
+        let (first, second) = (
+            err.find("rank0.pftrace: process 1"),
+            err.find("rank1.pftrace: process 2"),
+        );
+        assert!(first.is_some() && second.is_some(), "{err}");
+    }
+
+    #[test]
+    fn tables_of_rocprofv3_give_what_its_json_gives() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("7_results.json");
+        std::fs::write(
+            &json,
+            r#"{"rocprofiler-sdk-tool":[{"metadata":{"pid":77,"command":["python3"]},
+            "agents":[{"id":{"handle":11},"type":1,"node_id":0,"logical_node_id":0},
+                {"id":{"handle":22},"type":2,"node_id":4,"logical_node_id":1,"product_name":"AMD Instinct MI300X"}],
+            "strings":{"buffer_records":[{"kind":"NONE","operations":[]},{"kind":"KERNEL_DISPATCH","operations":["NONE"]},
+                {"kind":"MEMORY_COPY","operations":["NONE","MEMORY_COPY_HOST_TO_DEVICE"]},{"kind":"HIP_RUNTIME_API","operations":["hipMalloc","hipLaunchKernel"]}]},
+            "kernel_symbols":[{"kernel_id":5,"formatted_kernel_name":"gemm, \"f32\" (float*)"}],
+            "buffer_records":{"kernel_dispatch":[{"kind":1,"operation":0,"thread_id":9,"correlation_id":{"internal":3},"start_timestamp":2000,"end_timestamp":2600,
+                "dispatch_info":{"agent_id":{"handle":22},"queue_id":{"handle":3},"kernel_id":5},"stream_id":{"handle":2}}],
+              "memory_copy":[{"kind":2,"operation":1,"thread_id":0,"correlation_id":{"internal":8},"start_timestamp":3000,"end_timestamp":3100,
+                "dst_agent_id":{"handle":22},"src_agent_id":{"handle":11},"stream_id":{"handle":0}}],
+              "hip_api":[{"kind":3,"operation":1,"thread_id":9,"correlation_id":{"internal":3},"start_timestamp":1000,"end_timestamp":1100}]}}]}"#,
+        )
+        .unwrap();
+        let tables = folder.path().join("csv");
+        std::fs::create_dir(&tables).unwrap();
+        for (name, text) in [
+            (
+                "7_agent_info.csv",
+                "Node_Id,Logical_Node_Id,Agent_Type,Name,Product_Name\n0,0,CPU,EPYC,EPYC\n4,1,GPU,gfx942,AMD Instinct MI300X\n",
+            ),
+            (
+                "7_kernel_trace.csv",
+                "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+                 KERNEL_DISPATCH,Agent 4,3,2,9,\"gemm, \"\"f32\"\" (float*)\",3,2000,2600\n",
+            ),
+            (
+                "7_hip_api_trace.csv",
+                "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+                 HIP_RUNTIME_API,hipLaunchKernel,77,9,3,1000,1100\n",
+            ),
+            (
+                "7_memory_copy_trace.csv",
+                "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+                 MEMORY_COPY,MEMORY_COPY_HOST_TO_DEVICE,0,Agent 0,Agent 4,8,3000,3100\n",
+            ),
+        ] {
+            std::fs::write(tables.join(name), text).unwrap();
+        }
+        for words in [
+            &["gpu", "--per-stream"][..],
+            &["gpu", "--per-device"],
+            &["kernels"],
+            &["launch"],
+            &["idle"],
+        ] {
+            let csv = |file: &Path| {
+                let all = [words, &[path(file), "--format", "csv"]].concat();
+                let (code, csv, err) = run(&all);
+                assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
+                let rows = csv
+                    .lines()
+                    .map(|line| line.split_once(',').unwrap().1.to_owned());
+                rows.collect::<Vec<_>>()
+            };
+            let wanted = csv(&json);
+            assert!(wanted.len() > 1);
+            // The same calls in the one file that `rocpd convert` writes.
+            let unified = folder.path().join("unified");
+            std::fs::create_dir_all(&unified).unwrap();
+            for (from, to) in [
+                ("7_agent_info.csv", "out_agent_info.csv"),
+                ("7_kernel_trace.csv", "out_kernel_trace.csv"),
+                ("7_hip_api_trace.csv", "out_regions_trace.csv"),
+                ("7_memory_copy_trace.csv", "out_memory_copy_trace.csv"),
+            ] {
+                std::fs::copy(tables.join(from), unified.join(to)).unwrap();
+            }
+            assert_eq!(csv(&unified), wanted, "{words:?}");
+            // The folder, and any file of it.
+            for given in [tables.clone(), tables.join("7_hip_api_trace.csv")] {
+                assert_eq!(csv(&given), wanted, "{words:?} {}", given.display());
+            }
+        }
+    }
+
+    #[test]
+    fn text_of_a_large_export_reads_launches_only() {
+        use std::io::{Seek as _, SeekFrom, Write as _};
+        let folder = tempfile::tempdir().unwrap();
+        let (small, large) = (
+            folder.path().join("a.sqlite"),
+            folder.path().join("b.sqlite"),
+        );
+        export(&small, 1, 1);
+        export(&large, 1, 1);
+        // Pages behind the end that nothing refers to; the file system stores none of them.
+        let mut file = std::fs::File::options().write(true).open(&large).unwrap();
+        let pages: u32 = ((5_u64 << 30) >> 12).try_into().unwrap();
+        file.set_len(u64::from(pages) << 12).unwrap();
+        file.seek(SeekFrom::Start(28)).unwrap();
+        file.write_all(&pages.to_be_bytes()).unwrap();
+        drop(file);
+        let text = |file: &Path| {
+            let (code, text, err) = run(&["gpu", path(file)]);
+            assert_eq!(code, 0, "{err}");
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let (all, lean) = (text(&small), text(&large));
+        assert!(
+            lean.contains("Host not examined") && !all.contains("Host not examined"),
+            "{lean}"
+        );
+        // The numbers are the same.
+        let numbers = |text: &str| {
+            let from = text.find("the GPU computes").unwrap();
+            text[from..].split(';').next().unwrap().to_owned()
+        };
+        assert_eq!(numbers(&all), numbers(&lean));
     }
 
     #[test]

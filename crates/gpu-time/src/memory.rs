@@ -211,6 +211,7 @@ fn lines_of(trace: &Trace) -> MemoryLines {
                 || ["memory", "alloc", "reserved", "bytes"]
                     .iter()
                     .any(|word| name.to_ascii_lowercase().contains(word));
+            let is_memory = is_memory && !unit.ends_with("/s") && !moves(name);
             let process = track.process.map(|p| trace.process(p).pid.0);
             is_memory.then(|| (MemorySource::Counter, name.to_owned(), process))
         })
@@ -244,6 +245,37 @@ fn lines_of(trace: &Trace) -> MemoryLines {
         was_asked_for: trace.meta().entries.iter().any(asked),
         lines,
     }
+}
+
+/// Returns `true` if a counter is of data that move, by the words of its name: these are not held.
+fn moves(name: &str) -> bool {
+    const WORDS: [&str; 22] = [
+        "sent",
+        "send",
+        "received",
+        "receive",
+        "recv",
+        "rcv",
+        "rx",
+        "tx",
+        "xmit",
+        "transmit",
+        "transmitted",
+        "transferred",
+        "read",
+        "reads",
+        "write",
+        "writes",
+        "written",
+        "throughput",
+        "bandwidth",
+        "traffic",
+        "rate",
+        "utilization",
+    ];
+    let name = name.to_ascii_lowercase();
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| WORDS.contains(&word)) || name.contains("/s")
 }
 
 fn row(key: &Key, samples: &[Sample]) -> MemoryRow {
@@ -318,4 +350,31 @@ fn device_type(number: Option<i64>) -> String {
         Some(other) => return format!("device type {other}"),
     };
     known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moves;
+
+    #[test]
+    fn what_moves_is_not_held() {
+        for name in [
+            "mlx5_0 Bytes sent",
+            "rx_bytes",
+            "GPU 0 DRAM Read Bandwidth",
+            "Memory Throughput [%]",
+            "Bytes/s",
+        ] {
+            assert!(moves(name), "{name}");
+        }
+        for name in [
+            "GPU memory",
+            "Total Allocated",
+            "reserved bytes",
+            "Bytes in use",
+            "thread memory",
+        ] {
+            assert!(!moves(name), "{name}");
+        }
+    }
 }

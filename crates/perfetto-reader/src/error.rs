@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// The file is neither JSON nor protobuf.
     #[error(
-        "{name}: unknown format, the file starts with {head}; expected Chrome/Kineto JSON or Perfetto protobuf, plain or compressed"
+        "{name}: unknown format, the file starts with {head}; expected JSON of PyTorch, JAX, Chrome or rocprofv3, CSV of rocprofv3, Perfetto protobuf, an XSpace (xplane.pb), or a database of Nsight Systems or rocPD, plain or compressed"
     )]
     UnknownFormat {
         /// Name of the file.
@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// The file is a JSON object without events.
     #[error(
-        "{name}: not a trace: a JSON object without `traceEvents` (its keys: {keys}); expected Chrome/Kineto JSON or Perfetto protobuf, plain or compressed"
+        "{name}: not a trace: a JSON object without `traceEvents` (its keys: {keys}); expected JSON of PyTorch, JAX, Chrome or rocprofv3, CSV of rocprofv3, Perfetto protobuf, an XSpace (xplane.pb), or a database of Nsight Systems or rocPD, plain or compressed"
     )]
     NoEvents {
         /// Name of the file.

@@ -30,6 +30,10 @@ const NCU: Foreign = Foreign {
     what: "a report of Nsight Compute",
     remedy: "it holds counters of single kernels and no course of time",
 };
+pub(crate) const OTHER_LIST: Foreign = Foreign {
+    what: "a JSON list of values",
+    remedy: "the events of a trace are objects: give the file that the profiler wrote",
+};
 const XML: Foreign = Foreign {
     what: "an XML document",
     remedy: "the download may have failed: look at its text",
@@ -46,9 +50,17 @@ const PICKLE: Foreign = Foreign {
     what: "a Python pickle",
     remedy: "memory snapshots of PyTorch are read by `trace-info memory`, Flight Recorder dumps by `trace-info comm`",
 };
+const CHAKRA: Foreign = Foreign {
+    what: "an execution trace of Chakra",
+    remedy: "it holds a graph of operators and no times of the device: give the trace that was recorded with it",
+};
+const PROMETHEUS: Foreign = Foreign {
+    what: "metrics in the text format of Prometheus",
+    remedy: "they hold no events: `perf-compare` compares two of them",
+};
 const XPLANE: Foreign = Foreign {
     what: "an XPlane of JAX or TensorFlow",
-    remedy: "the crate xplane reads it; or give the .trace.json.gz that the profiler writes next to it",
+    remedy: "`trace-info` reads it by its content; or give the .trace.json.gz that the profiler writes next to it",
 };
 
 /// First bytes of a file, leading blanks skipped, and the kind that they identify.
@@ -64,6 +76,8 @@ const BEGINNINGS: &[(&[u8], Foreign)] = &[
     (b"403: Forbidden", NOT_FOUND),
     (b"403 Forbidden", NOT_FOUND),
     (b"PERFILE2", PERF),
+    (b"# HELP ", PROMETHEUS),
+    (b"# TYPE ", PROMETHEUS),
     (b"\x80\x04\x95", PICKLE),
     (b"\x80\x05\x95", PICKLE),
     (b"\x80\x02", PICKLE),
@@ -76,7 +90,7 @@ const ENDINGS: &[(&str, Foreign)] = &[
     (".ipynb", NOTEBOOK),
     (".qdrep", NSYS),
     (".qdstrm", NSYS),
-    (".xplane.pb", XPLANE),
+    (".et", CHAKRA),
 ];
 
 /// Sets of keys of a JSON object that identify a kind when all of them are present.
@@ -122,6 +136,13 @@ const KEYS: &[(&[&str], Foreign)] = &[
         Foreign {
             what: "a Flight Recorder dump of PyTorch",
             remedy: "give the dumps of all ranks to `trace-info comm`",
+        },
+    ),
+    (
+        &["request_throughput"],
+        Foreign {
+            what: "the result of a serving benchmark",
+            remedy: "it holds no events: `perf-compare` compares two of them",
         },
     ),
     (

@@ -30,6 +30,7 @@ mod error;
 mod foreign;
 mod options;
 mod rocprof;
+pub mod rocprof_csv;
 mod sniff;
 
 pub mod json;

@@ -75,11 +75,38 @@ pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error
         diagnostics.note(IssueKind::TruncatedJson, Place::Byte(0), error.to_string());
     }
     loader.builder.meta.input_bytes = read.get();
-    let mut finish = FinishOptions::default();
-    finish.order = EventOrder::Chrome;
-    finish.overlap = options.overlap;
-    finish.keep_negative = options.keep_negative;
-    Ok(loader.builder.finish(&finish)?)
+    loader.finish()
+}
+
+/// Reads a number; what is none is 0, so that one bad record does not end the document.
+fn int<'de, D: Deserializer<'de>>(json: D) -> Result<i64, D::Error> {
+    Ok(Value::deserialize(json)?.as_i64().unwrap_or(0))
+}
+
+/// The same of a number without sign.
+fn uint<'de, D: Deserializer<'de>>(json: D) -> Result<u64, D::Error> {
+    Ok(Value::deserialize(json)?.as_u64().unwrap_or(0))
+}
+
+/// The same of an index.
+fn index<'de, D: Deserializer<'de>>(json: D) -> Result<usize, D::Error> {
+    Ok(usize::try_from(uint(json)?).unwrap_or(usize::MAX))
+}
+
+/// An event, whatever the format of its record.
+pub(crate) struct Call<'c> {
+    pub(crate) category: &'static str,
+    pub(crate) name: &'c str,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) thread: i64,
+    pub(crate) correlation: u64,
+    /// Device and queue of a kernel.
+    pub(crate) kernel: Option<(i64, u64)>,
+    /// Devices that a copy goes to and comes from.
+    pub(crate) ends: [Option<i64>; 2],
+    pub(crate) stream: Option<u64>,
+    pub(crate) bytes: Option<i64>,
 }
 
 /// Counts the bytes that are read.
@@ -97,11 +124,16 @@ impl<R: Read> Read for Counted<R> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Record {
+    #[serde(deserialize_with = "index")]
     kind: usize,
+    #[serde(deserialize_with = "index")]
     operation: usize,
+    #[serde(deserialize_with = "int")]
     thread_id: i64,
-    correlation_id: Ids,
+    correlation_id: Option<Ids>,
+    #[serde(deserialize_with = "int")]
     start_timestamp: i64,
+    #[serde(deserialize_with = "int")]
     end_timestamp: i64,
     dispatch_info: Option<Dispatch>,
     dst_agent_id: Option<Handle>,
@@ -113,20 +145,23 @@ struct Record {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Ids {
+    #[serde(deserialize_with = "uint")]
     internal: u64,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Dispatch {
-    agent_id: Handle,
-    queue_id: Handle,
+    agent_id: Option<Handle>,
+    queue_id: Option<Handle>,
+    #[serde(deserialize_with = "uint")]
     kernel_id: u64,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
 #[serde(default)]
 struct Handle {
+    #[serde(deserialize_with = "uint")]
     handle: u64,
 }
 
@@ -147,12 +182,12 @@ struct Operations {
     operations: Vec<String>,
 }
 
-struct Loader<'o> {
+pub(crate) struct Loader<'o> {
     options: &'o ReadOptions,
-    builder: TraceBuilder,
+    pub(crate) builder: TraceBuilder,
     process: Option<ProcessId>,
-    pid: i64,
-    /// Number of each agent within its node, by handle.
+    pub(crate) pid: i64,
+    /// Number of each agent within the process, as in rocPD, by handle.
     agents: HashMap<u64, i64>,
     symbols: HashMap<u64, String>,
     kinds: Vec<Operations>,
@@ -162,7 +197,7 @@ struct Loader<'o> {
 }
 
 impl<'o> Loader<'o> {
-    fn new(options: &'o ReadOptions) -> Self {
+    pub(crate) fn new(options: &'o ReadOptions) -> Self {
         let mut builder = TraceBuilder::new();
         builder.meta.format = "rocprofv3-json";
         builder.meta.clock = ClockDomain::BootTime;
@@ -214,9 +249,9 @@ impl<'o> Loader<'o> {
         let mut names: Vec<Value> = Vec::new();
         for agent in list.as_array().map_or(&[][..], Vec::as_slice) {
             let handle = agent["id"]["handle"].as_u64().unwrap_or(0);
-            let number = agent["node_id"]
+            let number = agent["logical_node_id"]
                 .as_i64()
-                .or(agent["logical_node_id"].as_i64());
+                .or(agent["node_id"].as_i64());
             self.agents.insert(handle, number.unwrap_or(0));
             // 2 is a GPU in rocprofiler_agent_type_t.
             if agent["type"].as_u64() == Some(2) {
@@ -227,6 +262,11 @@ impl<'o> Loader<'o> {
                 names.push(serde_json::json!({ "id": number, "name": name }));
             }
         }
+        self.devices(names);
+    }
+
+    /// States the names of the GPUs.
+    pub(crate) fn devices(&mut self, names: Vec<Value>) {
         if !names.is_empty() {
             let entry = (
                 "deviceProperties".to_owned(),
@@ -284,79 +324,99 @@ impl<'o> Loader<'o> {
     }
 
     fn record(&mut self, category: &'static str, record: &Record) {
-        self.builder.meta.events += 1;
-        if record.start_timestamp == 0 && record.end_timestamp == 0 {
-            let place = Place::Byte(0);
-            self.builder
-                .diagnostics
-                .count(IssueKind::JsonNoTimestamp, place);
-            return;
-        }
-        let agent = |handle: Handle| self.agents.get(&handle.handle).copied();
-        let (mut row, mut thread) = (
-            format!("thread {}", record.thread_id),
-            Some(record.thread_id),
-        );
-        let mut args: Vec<(&str, Value)> =
-            vec![("correlation_id", record.correlation_id.internal.into())];
+        let agent = |handle: Option<Handle>| self.agents.get(&handle?.handle).copied();
+        let correlation = record.correlation_id.as_ref().map_or(0, |ids| ids.internal);
         let known = self.kinds.get(record.kind);
         let operation = known.and_then(|kind| kind.operations.get(record.operation));
         let mut name = operation.cloned().unwrap_or_else(|| {
             let kind = known.map_or(category, |kind| kind.kind.as_str());
             format!("{kind} {}", record.operation)
         });
+        let mut kernel = None;
         if let Some(dispatch) = &record.dispatch_info {
-            let number = agent(dispatch.agent_id).unwrap_or(0);
-            let queue = dispatch.queue_id.handle;
+            let queue = dispatch.queue_id.unwrap_or_default().handle;
+            kernel = Some((agent(dispatch.agent_id).unwrap_or(0), queue));
+            let symbol = self.symbols.get(&dispatch.kernel_id);
+            name = symbol
+                .cloned()
+                .unwrap_or_else(|| format!("kernel {}", dispatch.kernel_id));
+        } else if category == "marker_api"
+            && let Some(text) = self.markers.get(&correlation)
+        {
+            name.clone_from(text);
+        }
+        let call = Call {
+            category,
+            name: &name,
+            start: record.start_timestamp,
+            end: record.end_timestamp,
+            thread: record.thread_id,
+            correlation,
+            kernel,
+            ends: [agent(record.dst_agent_id), agent(record.src_agent_id)],
+            stream: record.stream_id.map(|stream| stream.handle),
+            bytes: record.bytes,
+        };
+        self.call(&call);
+    }
+
+    /// Adds an event.
+    pub(crate) fn call(&mut self, call: &Call<'_>) {
+        self.builder.meta.events += 1;
+        if call.start == 0 && call.end == 0 {
+            let place = Place::Byte(0);
+            self.builder
+                .diagnostics
+                .count(IssueKind::JsonNoTimestamp, place);
+            return;
+        }
+        let (mut row, mut thread) = (format!("thread {}", call.thread), Some(call.thread));
+        let mut args: Vec<(&str, Value)> = vec![("correlation_id", call.correlation.into())];
+        if let Some((number, queue)) = call.kernel {
             (row, thread) = (
                 format!("COMPUTE Agent [{number}] QUEUE [{queue}] GPU"),
                 None,
             );
             args.push(("agent", format!("Agent {number}").into()));
             args.push(("queue", queue.into()));
-            let symbol = self.symbols.get(&dispatch.kernel_id);
-            name = symbol
-                .cloned()
-                .unwrap_or_else(|| format!("kernel {}", dispatch.kernel_id));
-        } else if category == "memory_copy" {
-            let ends = [
-                ("dst_agent", record.dst_agent_id),
-                ("src_agent", record.src_agent_id),
-            ];
-            for (key, end) in ends {
-                if let Some(number) = end.and_then(agent) {
+        } else if call.category == "memory_copy" {
+            for (key, end) in ["dst_agent", "src_agent"].into_iter().zip(call.ends) {
+                if let Some(number) = end {
                     args.push((key, format!("Agent-{number}").into()));
                 }
             }
-            let to = record.dst_agent_id.and_then(agent).unwrap_or(0);
-            let thread_id = record.thread_id;
+            let to = call.ends.first().copied().flatten().unwrap_or(0);
             (row, thread) = (
-                format!("COPY to AGENT [{to}] THREAD [{thread_id}] (GPU)"),
+                format!("COPY to AGENT [{to}] THREAD [{}] (GPU)", call.thread),
                 None,
             );
-        } else if category == "marker_api"
-            && let Some(text) = self.markers.get(&record.correlation_id.internal)
-        {
-            name.clone_from(text);
         }
-        args.extend(
-            record
-                .stream_id
-                .map(|stream| ("stream_id", stream.handle.into())),
-        );
-        args.extend(record.bytes.map(|bytes| ("bytes", bytes.into())));
+        args.extend(call.stream.map(|stream| ("stream_id", stream.into())));
+        args.extend(call.bytes.map(|bytes| ("bytes", bytes.into())));
         let lane = self.lane(row, thread);
-        let data = self.data(&name, category, &args);
-        let (start, end) = (record.start_timestamp, record.end_timestamp);
-        let events = &mut self.builder.events;
-        if end < start {
-            let place = Place::Byte(0);
-            self.builder
-                .diagnostics
-                .count(IssueKind::NegativeDuration, place);
-        } else {
-            events.complete(lane, start, end - start, data);
+        let data = self.data(call.name, call.category, &args);
+        match call.end.checked_sub(call.start).filter(|dur| *dur >= 0) {
+            Some(dur) => self.builder.events.complete(lane, call.start, dur, data),
+            None => {
+                let place = Place::Byte(0);
+                self.builder
+                    .diagnostics
+                    .count(IssueKind::NegativeDuration, place);
+            }
         }
+    }
+
+    /// Makes the trace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there are too many events.
+    pub(crate) fn finish(self) -> Result<Trace, Error> {
+        let mut finish = FinishOptions::default();
+        finish.order = EventOrder::Chrome;
+        finish.overlap = self.options.overlap;
+        finish.keep_negative = self.options.keep_negative;
+        Ok(self.builder.finish(&finish)?)
     }
 
     fn data(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> SliceData {
@@ -588,6 +648,40 @@ mod tests {
                 .contains("MI300X")
         );
         assert!(trace.diagnostics().is_clean());
+    }
+
+    #[test]
+    fn a_bad_value_costs_its_record_alone() {
+        let text = document(3);
+        for (from, to) in [
+            ("\"thread_id\":7", "\"thread_id\":null"),
+            (
+                "\"correlation_id\":{\"internal\":2,",
+                "\"correlation_id\":{\"internal\":\"x\",",
+            ),
+            ("\"start_timestamp\":1200", "\"start_timestamp\":null"),
+            ("\"agent_id\":{\"handle\":22}", "\"agent_id\":null"),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text);
+            let trace = read_text(&changed).unwrap();
+            assert!(trace.len() >= 4, "{from}: {}", trace.len());
+            assert_eq!(
+                trace.diagnostics().count_of(IssueKind::TruncatedJson),
+                0,
+                "{from}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_device_is_that_of_the_process() {
+        use trace_model::kernel::{TraceIndex, Vocabulary};
+
+        let text = document(1).replace("\"node_id\":4,", "\"node_id\":4,\"logical_node_id\":1,");
+        let trace = read_text(&text).unwrap();
+        let index = TraceIndex::new(&trace, Vocabulary::default());
+        assert!(index.device_work().all(|work| index.device(work).0 == 1));
     }
 
     #[test]

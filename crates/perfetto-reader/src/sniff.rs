@@ -39,13 +39,13 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
         if byte_source::magic::looks_like_sqlite(head) {
             return Err(Error::Sqlite { name });
         }
-        let foreign = |Foreign { what, remedy }| Error::NotATrace {
+        let named = |Foreign { what, remedy }| Error::NotATrace {
             name: name.clone(),
             what,
             remedy,
         };
         if let Some(found) = foreign::xplane(head).or_else(|| foreign::pprof(head)) {
-            return Err(foreign(found));
+            return Err(named(found));
         }
         if head.first() == Some(&0x0a) && looks_like_packets(head) {
             return Ok(Format::Protobuf);
@@ -56,13 +56,14 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         match text.iter().find(|b| !b.is_ascii_whitespace()) {
             Some(b'{') if rocprof::begins(head) => return Ok(Format::Rocprof),
+            Some(b'[') if is_other_list(text) => return Err(named(foreign::OTHER_LIST)),
             Some(b'{' | b'[') => return Ok(Format::Json),
             None if head.len() >= want && want < MAX_BLANK => want *= 4,
             // White space to the end.
             None if head.len() < want => return Err(Error::Empty { name }),
             _ => {
                 if let Some(found) = foreign::of_head(&name, head) {
-                    return Err(foreign(found));
+                    return Err(named(found));
                 }
                 let head = head
                     .iter()
@@ -76,6 +77,13 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
             }
         }
     }
+}
+
+/// Returns `true` for a JSON list whose first element is no object.
+fn is_other_list(text: &[u8]) -> bool {
+    let inside = text.trim_ascii_start().strip_prefix(b"[");
+    let first = inside.and_then(|inside| inside.trim_ascii_start().first());
+    first.is_some_and(|first| first.is_ascii_alphanumeric() || b"\"-[".contains(first))
 }
 
 /// Returns `true` if this is field 1, length-delimited, with plausible fields inside. A lone 0x0a

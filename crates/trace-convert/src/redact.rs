@@ -93,7 +93,7 @@ impl Edit for Pseudonyms {
         let kind = match what {
             Text::Process if is_plain_process(text) => return Cow::Borrowed(text),
             Text::Process => "process",
-            Text::Slice(Some("user_annotation" | "gpu_user_annotation" | "nvtx")) => {
+            Text::Slice(Some(category)) if is_range(category) => {
                 if is_step(text) {
                     return Cow::Borrowed(text);
                 }
@@ -110,8 +110,29 @@ impl Edit for Pseudonyms {
     }
 }
 
+/// Categories whose names are those of the user's own ranges and marks, in recordings of PyTorch, Nsight Systems and ROCm.
+fn is_range(category: &str) -> bool {
+    let category = category.to_ascii_lowercase();
+    matches!(
+        category.as_str(),
+        "user_annotation" | "gpu_user_annotation" | "nvtx" | "nvtxt" | "roctx" | "rocpd_sample"
+    ) || category.starts_with("marker")
+}
+
+/// Names of the planes of XLA, such as `/device:GPU:0` and `/host:CPU`: they are what tells rows of devices.
+fn is_plane(text: &str) -> bool {
+    let name = text
+        .strip_prefix("/device:")
+        .or_else(|| text.strip_prefix("/host:"));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":_- ()".contains(c);
+    name.is_some_and(|name| name.chars().all(is_plain))
+}
+
 /// Names that profilers give to processes of all recordings.
 fn is_plain_process(text: &str) -> bool {
+    if is_plane(text) {
+        return true;
+    }
     let mut words = text.split_whitespace();
     let is_device = |word: &str| {
         matches!(
@@ -239,6 +260,23 @@ mod tests {
         assert_eq!(
             names.plain("01234567-89ab-cdef-0123-456789abcde"),
             "01234567-89ab-cdef-0123-456789abcde"
+        );
+    }
+
+    #[test]
+    fn ranges_of_all_profilers_and_planes_of_xla_are_known() {
+        for category in [
+            "user_annotation",
+            "nvtx",
+            "marker_api",
+            "MARKER_CORE_RANGE_API",
+        ] {
+            assert!(is_range(category), "{category}");
+        }
+        assert!(!is_range("kernel_dispatch") && !is_range("cpu_op"));
+        assert!(is_plain_process("/device:GPU:0") && is_plain_process("/host:CPU"));
+        assert!(
+            !is_plain_process("/job:acme/device:GPU:0") && !is_plain_process("/device:GPU:0/acme")
         );
     }
 

@@ -16,7 +16,7 @@ pub struct Part {
     pub processes: Vec<ProcessId>,
 }
 
-/// Returns the ranks that a file has, in the order of their processes: processes are of one rank if one launches GPU activity on a row of
+/// Returns the ranks that a file has, in the order of their process numbers, which is how `comm` numbers them: processes are of one rank if one launches GPU activity on a row of
 /// the other. Processes without launches belong to all. One part if there is nothing to part.
 pub fn parts(trace: &Trace) -> Vec<Part> {
     let index = TraceIndex::new(trace, Vocabulary::default());
@@ -74,7 +74,7 @@ pub fn parts(trace: &Trace) -> Vec<Part> {
         }
     }
     let mut parts: Vec<Part> = by_root.into_values().collect();
-    parts.sort_by(|a, b| a.processes.cmp(&b.processes));
+    parts.sort_by(|a, b| (a.pid, &a.processes).cmp(&(b.pid, &b.processes)));
     for part in &mut parts {
         part.processes.extend(&shared);
         part.processes.sort_unstable();

@@ -9,7 +9,7 @@ use std::thread;
 use sha2::{Digest as _, Sha256};
 use trace_tables::Recording;
 use trace_tables::catalogue::{ArgKeys, CATALOGUE_VERSION, TableSpec};
-use trace_tables::scan::Request;
+use trace_tables::scan::{Request, runs_of};
 
 use crate::error::Error;
 use crate::manifest::{Done, Manifest, ManifestInput, Part, remove_done, state, write_done};
@@ -122,12 +122,21 @@ pub fn export(
             Some((places_of(input)?, *input, manifest.inputs.get(*place)?))
         })
         .collect();
+    // Folders of one name are told apart, those of earlier calls as well.
+    let files: Vec<String> = manifest
+        .inputs
+        .iter()
+        .map(|known| known.file.clone())
+        .collect();
+    let runs = runs_of(&files);
     let one = |job: &(usize, &Input, &ManifestInput)| -> Result<Outcome, Error> {
         let (at, input, known) = *job;
+        let run = usize::try_from(known.file_id).ok();
+        let run = run.and_then(|at| runs.get(at).cloned().flatten());
         one_input(
             at,
             input,
-            (known, &manifest.inputs),
+            (known, &manifest.inputs, run),
             reader,
             folder,
             &tables,
@@ -243,7 +252,7 @@ fn in_parallel<J: Sync, T: Send>(
 fn one_input(
     at: usize,
     input: &Input,
-    (known, all): (&ManifestInput, &[ManifestInput]),
+    (known, all, run): (&ManifestInput, &[ManifestInput], Option<String>),
     reader: &dyn Reader,
     folder: &Path,
     tables: &[&'static TableSpec],
@@ -277,6 +286,7 @@ fn one_input(
         }
     };
     recording.hash.clone_from(&hash);
+    recording.run = run;
     let aside = state(folder)
         .join("tmp")
         .join(format!("{:06}", known.file_id));
@@ -290,12 +300,14 @@ fn one_input(
         .map_or_else(|| NO_VALUE.to_owned(), |rank| rank.0.to_string());
     let mut parts = Vec::with_capacity(tables.len());
     for table in tables {
-        let rows = write::table(&aside.join(table.name), &recording, table)?;
+        let made = aside.join(table.name);
+        let rows = write::table(&made, &recording, table)?;
+        let bytes = fs::metadata(&made).map_err(Error::io("read", &made))?.len();
         let path = format!(
             "table={}/run={run}/rank={rank}/part-{:06}.parquet",
             table.name, known.file_id
         );
-        parts.push(Part::new(table.name, path, rows));
+        parts.push(Part::new(table.name, path, rows, bytes));
     }
     drop(recording);
     forget(folder, known)?;

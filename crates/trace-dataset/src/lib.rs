@@ -17,4 +17,4 @@ mod write;
 
 pub use error::Error;
 pub use export::{Export, Input, Reader, Report, export, hash_of};
-pub use manifest::{Done, MANIFEST, Manifest, is_data_set};
+pub use manifest::{Done, MANIFEST, Manifest, damaged, is_data_set};

@@ -71,15 +71,28 @@ pub struct Part {
     pub path: String,
     /// Number of rows.
     pub rows: u64,
+    /// Size of the file; manifests of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 impl Part {
-    pub(crate) fn new(table: &str, path: String, rows: u64) -> Self {
+    pub(crate) fn new(table: &str, path: String, rows: u64, bytes: u64) -> Self {
         Self {
             table: table.to_owned(),
             path,
             rows,
+            bytes: Some(bytes),
         }
+    }
+
+    /// Returns what is wrong with the file; `None` if it is there in its size.
+    fn damage(&self, folder: &Path) -> Option<String> {
+        let Ok(found) = fs::metadata(folder.join(&self.path)) else {
+            return Some("is missing".to_owned());
+        };
+        let bytes = self.bytes.filter(|bytes| *bytes != found.len())?;
+        Some(format!("has {} bytes instead of {bytes}", found.len()))
     }
 }
 
@@ -99,11 +112,35 @@ impl Done {
             && self.hash.as_deref() == hash
             && self.schema_version == CATALOGUE_VERSION.to_string()
             && tables.iter().all(has)
-            && self
-                .parts
-                .iter()
-                .all(|part| folder.join(&part.path).is_file())
+            && self.parts.iter().all(|part| part.damage(folder).is_none())
     }
+}
+
+/// Returns the files of a data set that are missing or cut, each with one sentence.
+///
+/// # Errors
+///
+/// Returns an error for a manifest that is damaged, or of another version.
+pub fn damaged(folder: &Path) -> Result<Vec<(PathBuf, String)>, Error> {
+    let Some(manifest) = Manifest::read(folder)? else {
+        return Ok(Vec::new());
+    };
+    let parts = manifest.inputs.iter().filter_map(|input| {
+        let done = input.done.as_ref()?;
+        Some(done.parts.iter().map(move |part| (input, part)))
+    });
+    let found = parts.flatten().filter_map(|(input, part)| {
+        let what = part.damage(folder)?;
+        let path = folder.join(&part.path);
+        let text = format!(
+            "{} {what}: `inferscope export {} -o {}` writes it again",
+            path.display(),
+            input.file,
+            folder.display()
+        );
+        Some((path, text))
+    });
+    Ok(found.collect())
 }
 
 impl Manifest {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use byte_source::{Error, OpenOptions, Source, expand_inputs, logical_name};
-use cli::VerbosityArgs;
+use cli::{OrExit as _, VerbosityArgs};
 
 use crate::left_out::LeftOut;
-use crate::nsys;
+use crate::{nsys, rocprof};
 
 /// Suffixes of trace names, without compression suffix.
 const ENDINGS: [&str; 8] = [
@@ -22,13 +22,15 @@ const ENDINGS: [&str; 8] = [
     ".sqlite3",
 ];
 
-/// Returns `true` if this is the name of a trace. Compression suffixes are ignored.
+/// Returns `true` if this is the name of a trace. Compression suffixes are ignored. Of the tables that rocprofv3 writes for a process,
+/// one stands for all.
 pub fn is_trace(path: &Path) -> bool {
     path.file_name()
         .and_then(|name| name.to_str())
         .is_some_and(|name| {
             let name = logical_name(name).to_ascii_lowercase();
             ENDINGS.iter().any(|end| name.ends_with(end))
+                || (name.ends_with(".csv") && rocprof::is_first(path))
         })
 }
 
@@ -92,9 +94,9 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
         }
         let found = match expand_inputs([path], accept) {
             Err(Error::NoInputs { .. }) if !folders.is_empty() => Ok(Vec::new()),
-            found => found,
+            Err(Error::NoInputs { .. }) => Err(nothing_in(path)),
+            found => found.map_err(anyhow::Error::new),
         };
-        let found = found.map_err(named_endings);
         let found = found.inspect_err(|_| {
             for sentence in left_out.sentences() {
                 verbosity.note(format!("note: {sentence}"));
@@ -124,9 +126,7 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             }
         }
         if files.len() == before {
-            return Err(named_endings(Error::NoInputs {
-                name: path.display().to_string(),
-            }));
+            return Err(nothing_in(path));
         }
     }
     for sentence in left_out.sentences() {
@@ -228,16 +228,51 @@ fn is_pattern(path: &Path) -> bool {
     !path.exists() && path.to_string_lossy().contains(['*', '?'])
 }
 
-fn named_endings(error: Error) -> anyhow::Error {
-    let none = matches!(error, Error::NoInputs { .. });
-    let error = anyhow::Error::new(error);
-    if none {
-        error.context(format!(
-            "no traces there, whose names end in {}",
-            ENDINGS.join(", ")
-        ))
+/// Number of files that the description of a folder names.
+const NAMED: usize = 3;
+
+/// Returns the error for a folder or pattern without traces: what is there instead, and what to give.
+fn nothing_in(path: &Path) -> anyhow::Error {
+    let name = path.display();
+    let endings = ENDINGS.join(", ");
+    let files = expand_inputs([path], |_| true).unwrap_or_default();
+    let is_table = |file: &PathBuf| {
+        let mut parts = file
+            .components()
+            .map(|part| part.as_os_str().to_string_lossy());
+        parts.any(|part| part.starts_with("table="))
+    };
+    let text = if !path.is_dir() {
+        format!(
+            "{name}: no file matches this pattern and is a trace; names of traces end in {endings}"
+        )
+    } else if files.is_empty() {
+        format!("{name}: this folder is empty: give one with traces, whose names end in {endings}")
+    } else if path.join("manifest.json").is_file() && files.iter().any(is_table) {
+        format!(
+            "{name}: this folder is a data set of `inferscope export` and no recording: query it with `inferscope sql`, or give the \
+             recordings"
+        )
     } else {
-        error
+        let shown = files.iter().take(NAMED).map(|file| {
+            let file = file.strip_prefix(path).unwrap_or(file);
+            file.display().to_string()
+        });
+        let shown: Vec<String> = shown.collect();
+        let more = match files.len() > NAMED {
+            true => format!(" and {} more", files.len() - NAMED),
+            false => String::new(),
+        };
+        format!(
+            "{name}: no trace is in this folder, which holds {}{more}: give a folder with traces, whose names end in {endings}, or \
+             name the file",
+            shown.join(", ")
+        )
+    };
+    let none: Result<(), anyhow::Error> = Err(anyhow::Error::msg(text));
+    match none.or_exit(cli::Outcome::Unreadable) {
+        Err(error) => error,
+        Ok(()) => anyhow::anyhow!("{name}: no traces"),
     }
 }
 
@@ -338,6 +373,33 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let error = expand(&[empty.path().to_owned()], quiet()).unwrap_err();
         assert!(format!("{error:#}").contains(".pftrace"));
+        // A folder of something else is told by what it holds.
+        let said = |files: &[&str]| {
+            let folder = tempfile::tempdir().unwrap();
+            for file in files {
+                let path = folder.path().join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, "{}").unwrap();
+            }
+            let error = expand(&[folder.path().to_owned()], quiet()).unwrap_err();
+            format!("{error:#}")
+        };
+        assert!(said(&[]).contains("this folder is empty"));
+        let model = said(&[
+            "config.json",
+            "model.safetensors",
+            "a/merges.txt",
+            "vocab.txt",
+        ]);
+        assert!(
+            model.contains("holds a/merges.txt, config.json, model.safetensors and 1 more"),
+            "{model}"
+        );
+        let set = said(&[
+            "manifest.json",
+            "table=files/run=a/rank=0/part-000000.parquet",
+        ]);
+        assert!(set.contains("inferscope sql"), "{set}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod left_out;
 mod nsys;
 mod rank;
 mod read;
+mod rocprof;
 
 pub use classes::kernel_rules;
 pub use dumps::{dumps, read_dump};
@@ -33,6 +34,6 @@ pub use files::{
     expand, expand_ranks, explain_folder, is_package, is_trace, short_name, without_events,
 };
 pub use label::labels;
-pub use nsys::file_of;
+pub use nsys::{file_of, is_large_export};
 pub use rank::{Ranks, rank_in_name, ranks, refuse_other_jobs};
-pub use read::{NamedTrace, ReadEach, only_args, read, read_each};
+pub use read::{NamedTrace, ReadEach, nothing_inside, only_args, read, read_each, warnings};

@@ -1,6 +1,7 @@
 //! Exports of Nsight Systems: files, folders, and single processes of them.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use byte_source::Source;
@@ -21,6 +22,21 @@ const MAX_DEPTH: usize = 6;
 /// Returns the file or folder that a path names, without the process of an export: `run.sqlite` for `run.sqlite!70001`.
 pub fn file_of(path: &Path) -> &Path {
     selected(path).map_or(path, |(file, _)| file)
+}
+
+/// Size of an export from which on not all calls of its host are kept where the answer can do without, in bytes: a trace of all
+/// has several times the size of its file.
+const LARGE: u64 = 1 << 30;
+
+/// Returns `true` for a database so large that not all calls of its host should be kept.
+pub fn is_large_export(path: &Path) -> bool {
+    let path = file_of(path);
+    if !std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > LARGE) {
+        return false;
+    }
+    let mut head = [0; 16];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && byte_source::magic::looks_like_sqlite(&head)
 }
 
 /// Returns the export and the process that a path selects, if it does.

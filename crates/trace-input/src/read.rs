@@ -14,7 +14,7 @@ use trace_model::{IssueKind, Severity, Trace};
 
 use crate::files::{is_package, short_name};
 use crate::label::labels;
-use crate::nsys;
+use crate::{nsys, rocprof};
 
 /// Maximum clock difference of the recorders of one thread (operators, Python functions, runtime
 /// calls), in ns; files of some producers are rounded to it. Real overlaps on a thread cannot be so
@@ -84,6 +84,17 @@ fn read_quietly(
     if options.compat {
         options.snap_ns = 0;
     }
+    if let Some(files) = rocprof::files(path) {
+        let name = path.display().to_string();
+        let trace = Stage::time("read", verbosity, || {
+            let open = |file: &PathBuf| {
+                Source::open(file, &input.open_options(Some(Arc::clone(&counter))))
+            };
+            let sources = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+            perfetto_reader::rocprof_csv::read(sources, &options).map_err(anyhow::Error::new)
+        });
+        return Ok(NamedTrace::new(name, trace?));
+    }
     let (name, found) = match nsys::open_path(path)? {
         Some(found) => (path.display().to_string(), found),
         None => {
@@ -99,7 +110,8 @@ fn read_quietly(
             return Ok(NamedTrace::new(name, trace));
         }
         nsys::Found::OtherDatabase => {
-            let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
+            let trace = Stage::time("read", verbosity, || database(path, verbosity));
+            let trace = trace.map_err(of_neither)?;
             return Ok(NamedTrace::new(name, trace));
         }
         nsys::Found::Source(source) => *source,
@@ -143,6 +155,21 @@ pub(crate) fn kept_args(options: &ReadOptions) -> Option<Vec<String>> {
     }
 }
 
+/// Describes a database of which nothing is known: its reader knows one of two formats.
+fn of_neither(error: anyhow::Error) -> anyhow::Error {
+    let Some(rocpd_db::Error::NotRocpd { name, found }) = error.downcast_ref() else {
+        return error;
+    };
+    let found = match found.contains("Nsight Systems") {
+        true => {
+            "it has the strings of an export of Nsight Systems and none of the tables of events (CUPTI_ACTIVITY_KIND_*, NVTX_EVENTS, \
+             OSRT_API): export the report again, with `nsys export --type sqlite REPORT.nsys-rep`"
+        }
+        false => *found,
+    };
+    anyhow::anyhow!("{name}: a SQLite database of neither rocPD nor Nsight Systems: {found}")
+}
+
 /// Reads a rocPD database, or all of a package together, and reports its issues.
 fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     let set = rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default())?;
@@ -156,9 +183,26 @@ fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     Ok(trace)
 }
 
-/// Returns one line per kind of issue.
-fn warnings(read: &NamedTrace) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Returns a warning if a file holds no event, so that its tables are empty.
+pub fn nothing_inside(read: &NamedTrace) -> Option<String> {
+    let trace = &read.trace;
+    let is_empty = trace.is_empty() && trace.counters().is_empty();
+    is_empty.then(|| {
+        format!(
+            "warning: {}: the file holds no events: its tables are empty, which says nothing about the run",
+            read.name
+        )
+    })
+}
+
+/// Returns one line per kind of issue of a trace: what is missing of it, and what is wrong with it.
+pub fn warnings(read: &NamedTrace) -> Vec<String> {
+    // Numbers of a trace without such a table look like those of a whole one.
+    let limits = read.trace.meta().limits.iter();
+    let unread = limits.filter(|limit| limit.is_reason && limit.code == "table_not_read");
+    let mut lines: Vec<String> = unread
+        .map(|limit| format!("warning: {}: {}", read.name, limit.text))
+        .collect();
     for issue in read.trace.diagnostics().issues() {
         // Overlapping slices are complete, on overflow tracks.
         if issue.kind.severity() == Severity::Info || issue.kind == IssueKind::Overlap {

@@ -1,11 +1,13 @@
 //! What PerfettoSQL adds to SQL: rewritten where it has an equal, refused with a hint where not.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Query, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
-    visit_expressions_mut, visit_relations,
+    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem,
+    SetExpr, Statement, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    visit_relations,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -163,6 +165,7 @@ fn regex_of_glob(pattern: &str) -> String {
 /// case of letters in queries over Perfetto's views.
 pub(crate) fn translate(statement: &mut Statement) {
     let _ = VisitMut::visit(statement, &mut Repeated);
+    tell_casts_apart(statement);
     let over_views = visit_relations(statement, |name| match is_view(name) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
@@ -207,26 +210,31 @@ impl VisitorMut for Repeated {
 fn name_repeated(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => {
-            let mut seen: Vec<String> = Vec::new();
+            let mut seen: Vec<(String, String)> = Vec::new();
             for item in &mut select.projection {
                 let SelectItem::UnnamedExpr(expr) = item else {
                     continue;
                 };
+                // The engine calls a cast like what is cast.
                 let text = expr.to_string();
-                let before = seen.iter().filter(|known| **known == text).count();
-                seen.push(text);
-                if before > 0 {
-                    let name = match expr {
-                        Expr::CompoundIdentifier(parts) => parts.last().map(ToString::to_string),
-                        _ => None,
-                    };
-                    let name = name.unwrap_or_else(|| expr.to_string());
-                    let alias = Ident::with_quote('"', format!("{name}_{}", before + 1));
-                    *item = SelectItem::ExprWithAlias {
-                        expr: expr.clone(),
-                        alias,
-                    };
-                }
+                let bare = without_casts(expr);
+                let before = seen.iter().filter(|(known, _)| *known == text).count();
+                let is_taken = seen.iter().any(|(_, known)| *known == bare);
+                seen.push((text.clone(), bare));
+                let name = match expr {
+                    Expr::CompoundIdentifier(parts) => parts.last().map(ToString::to_string),
+                    _ => None,
+                };
+                let name = name.unwrap_or(text);
+                let alias = match (before, is_taken) {
+                    (0, false) => continue,
+                    (0, true) => name,
+                    (before, _) => format!("{name}_{}", before + 1),
+                };
+                *item = SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias: Ident::with_quote('"', alias),
+                };
             }
         }
         SetExpr::SetOperation { left, right, .. } => {
@@ -235,6 +243,105 @@ fn name_repeated(body: &mut SetExpr) {
         }
         _ => {}
     }
+}
+
+/// Returns the text of an expression without its casts.
+fn without_casts(expr: &(impl Clone + VisitMut + ToString)) -> String {
+    let mut expr = expr.clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |expr| {
+        while let Expr::Cast { expr: inner, .. } = expr {
+            *expr = inner.as_ref().clone();
+        }
+        ControlFlow::Continue(())
+    });
+    expr.to_string()
+}
+
+/// Returns Arrow's name of a type.
+fn arrow_name(ty: &DataType) -> Option<String> {
+    let name = match ty {
+        DataType::Double(ExactNumberInfo::None) | DataType::DoublePrecision | DataType::Float8 => {
+            "Float64"
+        }
+        DataType::Float(_) | DataType::Real | DataType::Float4 => "Float32",
+        DataType::BigInt(_) | DataType::Int8(_) => "Int64",
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => "Int32",
+        DataType::SmallInt(_) => "Int16",
+        DataType::TinyInt(_) => "Int8",
+        DataType::Varchar(_) | DataType::Text | DataType::String(_) => "Utf8",
+        DataType::Boolean | DataType::Bool => "Boolean",
+        DataType::Decimal(size) | DataType::Numeric(size) => {
+            let (precision, scale) = match size {
+                ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+                ExactNumberInfo::Precision(precision) => (*precision, 0),
+                ExactNumberInfo::None => return None,
+            };
+            return Some(format!("Decimal128({precision}, {scale})"));
+        }
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// Calls that differ in casts alone have one name in the engine, which refuses them in one statement: their casts become
+/// `arrow_cast`, which has a name of its own.
+fn tell_casts_apart(statement: &mut Statement) {
+    let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let _: ControlFlow<()> = visit_expressions(statement, |expr| {
+        if let Expr::Function(call) = expr {
+            let text = call.to_string();
+            texts.entry(without_casts(expr)).or_default().insert(text);
+        }
+        ControlFlow::Continue(())
+    });
+    texts.retain(|_, texts| texts.len() > 1);
+    if texts.is_empty() {
+        return;
+    }
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+        if matches!(expr, Expr::Function(_)) && texts.contains_key(&without_casts(expr)) {
+            let _: ControlFlow<()> = visit_expressions_mut(expr, |expr| {
+                name_cast(expr);
+                ControlFlow::Continue(())
+            });
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Makes a cast a call of `arrow_cast`.
+fn name_cast(expr: &mut Expr) {
+    let Expr::Cast {
+        kind: CastKind::Cast | CastKind::DoubleColon,
+        expr: inner,
+        data_type,
+        ..
+    } = expr
+    else {
+        return;
+    };
+    let Some(ty) = arrow_name(data_type) else {
+        return;
+    };
+    let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    let args = vec![
+        arg(inner.as_ref().clone()),
+        arg(Expr::value(Value::SingleQuotedString(ty))),
+    ];
+    *expr = Expr::Function(Function {
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new("arrow_cast"))]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
 }
 
 fn is_view(name: &ObjectName) -> bool {

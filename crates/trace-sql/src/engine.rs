@@ -8,24 +8,28 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, ScalarValue};
-use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
+use datafusion::datasource::{MemTable, TableProvider};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt as _;
-use trace_tables::catalogue::{ArgKeys, ColumnType, TABLES, TableSpec, VIEWS};
+use trace_tables::catalogue::{
+    ArgKeys, ColumnSpec, ColumnType, FAILURES, FAILURES_COLUMNS, TABLES, VIEWS,
+};
 use trace_tables::scan::top_key;
 
 use crate::error::{ErrorKind, Names, SqlError};
+use crate::functions::Place;
 use crate::provider::CatalogueTable;
 use crate::store::{Inputs, Store, Wanted};
-use crate::{dialect, functions, statement};
+use crate::stored::Stored;
+use crate::{dialect, exact, failures, functions, statement};
 
 /// Default memory for sorts, joins and aggregations, and for recordings that are kept, in bytes each.
 const MEMORY: usize = 4 << 30;
@@ -44,6 +48,8 @@ pub struct Options {
     pub threads: NonZeroUsize,
     /// Folder whose files statements may write and read. Default is none.
     pub allow_write: Option<PathBuf>,
+    /// Files of a data set that are not to be read, because they are damaged. Default is none.
+    pub left_out: Vec<PathBuf>,
 }
 
 impl Default for Options {
@@ -52,6 +58,7 @@ impl Default for Options {
             memory: MEMORY,
             threads: NonZeroUsize::MIN,
             allow_write: None,
+            left_out: Vec::new(),
         }
     }
 }
@@ -108,7 +115,7 @@ impl Engine {
     /// Returns an error if the engine cannot start, which is a defect or a lack of threads or memory.
     pub fn new(inputs: Arc<dyn Inputs>, options: Options) -> Result<Self, SqlError> {
         let store = Arc::new(Store::new(inputs, options.memory));
-        let engine = Self::start(options, Some(Arc::clone(&store)))?;
+        let engine = Self::start(options, &Place::Recordings(Arc::clone(&store)))?;
         for table in TABLES {
             let provider = CatalogueTable {
                 table,
@@ -120,6 +127,9 @@ impl Engine {
                 .register_table(table.name, Arc::new(provider));
             added.map_err(failed)?;
         }
+        let failures = failures::Failures::new(store);
+        let added = engine.context.register_table(FAILURES, Arc::new(failures));
+        added.map_err(failed)?;
         engine.add_views()?;
         Ok(engine)
     }
@@ -130,42 +140,41 @@ impl Engine {
     ///
     /// Returns an error if the folder cannot be read.
     pub fn data_set(folder: &Path, options: Options) -> Result<Self, SqlError> {
-        let engine = Self::start(options, None)?;
-        for table in TABLES {
-            let schema = stored_schema(table);
-            let files = folder.join(format!("table={}", table.name));
-            let provider: Arc<dyn datafusion::datasource::TableProvider> = match files.is_dir() {
-                false => Arc::new(MemTable::try_new(schema, vec![Vec::new()]).map_err(failed)?),
-                true => {
-                    let real = files.canonicalize();
-                    let real = real.map_err(|error| {
-                        SqlError::new(ErrorKind::Input, format!("{}: {error}", files.display()))
-                    })?;
-                    let url =
-                        ListingTableUrl::parse(format!("{}/", real.display())).map_err(failed)?;
-                    let listing = ListingOptions::new(Arc::new(ParquetFormat::default()))
-                        .with_file_extension(".parquet");
-                    let config = ListingTableConfig::new(url)
-                        .with_listing_options(listing)
-                        .with_schema(schema);
-                    Arc::new(ListingTable::try_new(config).map_err(failed)?)
-                }
-            };
-            let added = engine.context.register_table(table.name, provider);
+        let real = folder.canonicalize().map_err(|error| {
+            SqlError::new(ErrorKind::Input, format!("{}: {error}", folder.display()))
+        })?;
+        let left_out = options.left_out.iter();
+        let left_out: Vec<PathBuf> = left_out
+            .map(|path| real.join(path.strip_prefix(folder).unwrap_or(path)))
+            .collect();
+        let stored = Arc::new(Stored::new(&real, &left_out));
+        let engine = Self::start(options, &Place::DataSet(Arc::clone(&stored)))?;
+        let own = TABLES
+            .iter()
+            .map(|table| (table.name, stored_schema(table.columns())));
+        let failures = stored_schema(FAILURES_COLUMNS.iter());
+        for (name, schema) in own.chain([(FAILURES, failures)]) {
+            let provider = stored_table(&stored, name, schema)?;
+            let added = engine.context.register_table(name, provider);
             added.map_err(failed)?;
         }
         engine.add_views()?;
         Ok(engine)
     }
 
-    fn start(options: Options, store: Option<Arc<Store>>) -> Result<Self, SqlError> {
+    fn start(options: Options, place: &Place) -> Result<Self, SqlError> {
         // One partition: files are read in parallel below the engine, and the order of rows does not depend on threads.
         let mut config = SessionConfig::new().with_target_partitions(1);
         config.options_mut().sql_parser.collect_spans = true;
         let environment = RuntimeEnvBuilder::new().with_memory_limit(options.memory, 1.0);
         let environment = environment.build_arc().map_err(failed)?;
         let context = SessionContext::new_with_config_rt(config, environment);
-        functions::register(&context, store.as_ref());
+        functions::register(&context, place);
+        exact::register(&context);
+        let store = match place {
+            Place::Recordings(store) => Some(Arc::clone(store)),
+            Place::DataSet(_) => None,
+        };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.get().clamp(1, 4))
             .thread_stack_size(16 << 20)
@@ -357,10 +366,41 @@ fn extracted(plan: &LogicalPlan) -> Result<ArgKeys, DataFusionError> {
     Ok(keys)
 }
 
+/// Returns a table of a data set; one that it does not have is empty.
+fn stored_table(
+    stored: &Stored,
+    name: &str,
+    schema: SchemaRef,
+) -> Result<Arc<dyn TableProvider>, SqlError> {
+    let url = |path: &Path, end: &str| {
+        ListingTableUrl::parse(format!("{}{end}", path.display())).map_err(failed)
+    };
+    let urls: Vec<ListingTableUrl> = match stored.table(name) {
+        None => Vec::new(),
+        // Files by name, where some are left out.
+        Some(folder) if stored.lacks(&folder) => {
+            let files = stored.files(&folder).map_err(failed)?;
+            let urls = files.iter().map(|file| url(file, ""));
+            urls.collect::<Result<_, _>>()?
+        }
+        Some(folder) => vec![url(&folder, "/")?],
+    };
+    if urls.is_empty() {
+        let none = MemTable::try_new(schema, vec![Vec::new()]);
+        return Ok(Arc::new(none.map_err(failed)?));
+    }
+    let listing =
+        ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
+    let config = ListingTableConfig::new_with_multi_paths(urls)
+        .with_listing_options(listing)
+        .with_schema(schema);
+    Ok(Arc::new(ListingTable::try_new(config).map_err(failed)?))
+}
+
 /// Returns the schema of a table in a data set, where texts are plain.
-fn stored_schema(table: &TableSpec) -> SchemaRef {
+fn stored_schema<'c>(columns: impl Iterator<Item = &'c ColumnSpec>) -> SchemaRef {
     let mut fields: Vec<Field> = vec![];
-    for column in table.columns() {
+    for column in columns {
         let ty = match column.ty {
             ColumnType::Text => DataType::Utf8View,
             ty => ty.arrow(),

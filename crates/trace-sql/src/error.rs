@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use arrow_schema::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 
@@ -79,12 +80,26 @@ impl SqlError {
                 ),
             ),
             DataFusionError::External(error) => Self::new(ErrorKind::Input, error.to_string()),
+            DataFusionError::ArrowError(error, _)
+                if let ArrowError::ArithmeticOverflow(text) = error.as_ref() =>
+            {
+                Self::new(ErrorKind::Failed, overflow(text))
+            }
             DataFusionError::ArrowError(error, _) => {
                 Self::new(ErrorKind::Failed, error.to_string())
             }
             error => Self::new(ErrorKind::Failed, error.message()),
         }
     }
+}
+
+/// Describes a number that does not fit in its type.
+fn overflow(text: &str) -> String {
+    // Arrow's own text begins so, and has the calculation.
+    let text = text.strip_prefix("Overflow happened on: ").unwrap_or(text);
+    format!(
+        "integer overflow: {text}: cast to DECIMAL(38, 0) or DOUBLE first, or subtract a first time"
+    )
 }
 
 impl fmt::Display for SqlError {

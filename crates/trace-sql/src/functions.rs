@@ -18,12 +18,22 @@ use trace_tables::scan::split_id;
 use trace_tables::{Recording, Request, scan};
 
 use crate::store::Store;
+use crate::stored::Stored;
+
+/// Where slices and their arguments are.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// In recordings.
+    Recordings(Arc<Store>),
+    /// In the files of a data set.
+    DataSet(Arc<Stored>),
+}
 
 /// Name of the functions that read an argument of a slice, by the type that they return.
 pub(crate) const EXTRACT_ARG: [&str; 3] = ["extract_arg", "extract_arg_int", "extract_arg_real"];
 
-/// Registers the functions. Those that look into recordings need a store.
-pub(crate) fn register(context: &SessionContext, store: Option<&Arc<Store>>) {
+/// Registers the functions.
+pub(crate) fn register(context: &SessionContext, place: &Place) {
     use DataType::{Float64, Int64, Utf8};
     context.register_udf(create_udf(
         "str_split",
@@ -39,25 +49,22 @@ pub(crate) fn register(context: &SessionContext, store: Option<&Arc<Store>>) {
         Volatility::Immutable,
         Arc::new(overlap),
     ));
-    let Some(store) = store else {
-        return;
-    };
     for (name, returns) in EXTRACT_ARG.into_iter().zip([Utf8, Int64, Float64]) {
-        let (store, ty) = (Arc::clone(store), returns.clone());
+        let (place, ty) = (place.clone(), returns.clone());
         context.register_udf(create_udf(
             name,
             vec![Int64, Utf8],
             returns,
             // Not evaluated before the files are read.
             Volatility::Volatile,
-            Arc::new(move |args| extract_arg(&store, args, &ty)),
+            Arc::new(move |args| extract_arg(&place, args, &ty)),
         ));
     }
     for (name, downwards) in [("ancestor_slice", false), ("descendant_slice", true)] {
         let function = Relatives {
             name,
             downwards,
-            store: Arc::clone(store),
+            place: place.clone(),
         };
         context.register_udtf(name, Arc::new(function));
     }
@@ -128,16 +135,36 @@ impl Finder<'_> {
 }
 
 /// Returns an argument of a slice by its key, with or without the prefix of the format.
-fn extract_arg(store: &Store, args: &[ColumnarValue], ty: &DataType) -> Result<ColumnarValue> {
+fn extract_arg(place: &Place, args: &[ColumnarValue], ty: &DataType) -> Result<ColumnarValue> {
     let [sets, keys] = arrays(args)?;
     let (sets, keys) = (sets.as_primitive::<Int64Type>(), keys.as_string::<i32>());
-    let mut finder = Finder { store, last: None };
-    let mut find = |place: usize| -> Option<Value> {
-        let set = (!sets.is_null(place)).then(|| sets.value(place))?;
-        let key = (!keys.is_null(place)).then(|| keys.value(place))?;
-        finder.with(set, |slice| value_of(slice, key))
+    let asked = |row: usize| -> Option<(i64, &str)> {
+        let set = (!sets.is_null(row)).then(|| sets.value(row))?;
+        let key = (!keys.is_null(row)).then(|| keys.value(row))?;
+        Some((set, key))
     };
     let rows = 0..sets.len();
+    let found: Vec<Option<Value>> = match place {
+        Place::Recordings(store) => {
+            let mut finder = Finder { store, last: None };
+            let mut find = |row: usize| {
+                let (set, key) = asked(row)?;
+                finder.with(set, |slice| value_of(slice, key))
+            };
+            rows.clone().map(&mut find).collect()
+        }
+        Place::DataSet(stored) => {
+            let find = |row: usize| {
+                let Some((set, key)) = asked(row) else {
+                    return Ok(None);
+                };
+                Ok(stored.arg(key)?.get(&set).cloned())
+            };
+            rows.clone().map(find).collect::<Result<_>>()?
+        }
+    };
+    let mut found = found.into_iter();
+    let mut find = |_: usize| found.next().flatten();
     let array: ArrayRef = match ty {
         DataType::Int64 => Arc::new(rows.map(|row| find(row)?.int()).collect::<Int64Array>()),
         DataType::Float64 => Arc::new(rows.map(|row| find(row)?.real()).collect::<Float64Array>()),
@@ -149,9 +176,11 @@ fn extract_arg(store: &Store, args: &[ColumnarValue], ty: &DataType) -> Result<C
     Ok(ColumnarValue::Array(array))
 }
 
-struct Value {
-    text: String,
-    int: Option<i64>,
+/// Value of an argument.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    pub(crate) text: String,
+    pub(crate) int: Option<i64>,
 }
 
 impl Value {
@@ -186,7 +215,7 @@ fn value_of(slice: Slice<'_>, key: &str) -> Option<Value> {
 struct Relatives {
     name: &'static str,
     downwards: bool,
-    store: Arc<Store>,
+    place: Place,
 }
 
 impl TableFunctionImpl for Relatives {
@@ -200,13 +229,21 @@ impl TableFunctionImpl for Relatives {
         let Some(slices) = table("slices") else {
             return plan_err!("no table of slices");
         };
+        let store = match &self.place {
+            Place::Recordings(store) => store,
+            Place::DataSet(stored) => {
+                let found = stored.relatives(*id, self.downwards)?;
+                let (schema, batches) = found.unwrap_or_else(|| (slices.schema(), Vec::new()));
+                return Ok(Arc::new(MemTable::try_new(schema, vec![batches])?));
+            }
+        };
         let mut request = Request::all(slices);
         let wanted = crate::store::Wanted {
             args: request.arg_keys(slices),
             ..crate::store::Wanted::default()
         };
-        self.store.want(&wanted);
-        let rows = self.rows(*id)?;
+        store.want(&wanted);
+        let rows = self.rows(store, *id)?;
         let mut batches = Vec::new();
         if let Some((recording, rows)) = rows {
             request.rows = Some(rows);
@@ -221,14 +258,14 @@ impl TableFunctionImpl for Relatives {
 
 impl Relatives {
     /// Returns the rows of the relatives of a slice, ascending.
-    fn rows(&self, id: i64) -> Result<Option<(Arc<Recording>, Vec<usize>)>> {
+    fn rows(&self, store: &Store, id: i64) -> Result<Option<(Arc<Recording>, Vec<usize>)>> {
         let place = split_id(id).and_then(|(file, row)| {
             Some((usize::try_from(file).ok()?, usize::try_from(row).ok()?))
         });
-        let Some((file, row)) = place.filter(|place| place.0 < self.store.files()) else {
+        let Some((file, row)) = place.filter(|place| place.0 < store.files()) else {
             return Ok(None);
         };
-        let recording = self.store.get(file);
+        let recording = store.get(file);
         let recording = recording.map_err(|why| DataFusionError::External(why.into()))?;
         let trace = &recording.trace;
         let Some(id) = SliceId::new(row).filter(|_| row < trace.len()) else {

@@ -16,12 +16,15 @@
 mod dialect;
 mod engine;
 mod error;
+mod exact;
+mod failures;
 mod functions;
 mod provider;
 mod pushdown;
 pub mod sink;
 mod statement;
 mod store;
+mod stored;
 
 pub use engine::{Engine, Options, Results};
 pub use error::{ErrorKind, SqlError};

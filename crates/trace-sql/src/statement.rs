@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
-use trace_tables::catalogue::{TABLES, VIEWS, table};
+use trace_tables::catalogue::{
+    ColumnSpec, FAILURES, FAILURES_COLUMNS, FAILURES_DOC, TABLES, VIEWS, table,
+};
 
 use crate::error::{SqlError, nearest};
 
@@ -45,7 +47,8 @@ fn refused(why: &str) -> SqlError {
 
 /// Refuses to replace or drop tables of the catalogue.
 fn own(name: &str) -> Result<(), SqlError> {
-    let is_ours = table(name).is_some() || VIEWS.iter().any(|view| view.name == name);
+    let is_ours =
+        table(name).is_some() || name == FAILURES || VIEWS.iter().any(|view| view.name == name);
     match is_ours {
         true => Err(SqlError::usage(format!(
             "`{name}` is a table of the catalogue: choose another name"
@@ -86,7 +89,8 @@ fn inside(location: &str, folder: Option<&Path>) -> Result<(), SqlError> {
 pub(crate) fn show_tables() -> Result<RecordBatch, SqlError> {
     let tables = TABLES.iter().map(|table| (table.name, "table", table.doc));
     let views = VIEWS.iter().map(|view| (view.name, "view", view.doc));
-    let rows: Vec<_> = tables.chain(views).collect();
+    let failures = [(FAILURES, "table", FAILURES_DOC)];
+    let rows: Vec<_> = tables.chain(failures).chain(views).collect();
     batch([
         ("name", rows.iter().map(|row| row.0).collect()),
         ("kind", rows.iter().map(|row| row.1).collect()),
@@ -96,8 +100,10 @@ pub(crate) fn show_tables() -> Result<RecordBatch, SqlError> {
 
 /// Returns the columns of a table of the catalogue for `DESCRIBE`; `None` if it has no table of this name.
 pub(crate) fn describe(name: &str) -> Option<Result<RecordBatch, SqlError>> {
-    let table = table(name)?;
-    let columns: Vec<_> = table.columns().collect();
+    let columns: Vec<&ColumnSpec> = match name {
+        FAILURES => FAILURES_COLUMNS.iter().collect(),
+        name => table(name)?.columns().collect(),
+    };
     Some(batch([
         ("column", columns.iter().map(|column| column.name).collect()),
         (

@@ -117,7 +117,8 @@ fn every_table_and_view_can_be_read_whole() {
         .unwrap();
     }
     let tables = csv(&engine, "SHOW TABLES").unwrap();
-    assert_eq!(tables.lines().count(), 1 + TABLES.len() + VIEWS.len());
+    // `failures` is beside the catalogue.
+    assert_eq!(tables.lines().count(), 2 + TABLES.len() + VIEWS.len());
     assert!(engine.take_failures().is_empty());
 }
 
@@ -360,5 +361,131 @@ fn text_states_its_limit() {
     assert!(plan.lines().count() > 4 && !plan.contains("\\n"), "{plan}");
     assert!(
         text.ends_with("only the first 2 rows are shown: --limit N shows more, --limit 0 all\n")
+    );
+}
+
+#[test]
+fn integers_do_not_wrap() {
+    let engine = engine(&ranks(), 2);
+    let numbers =
+        "(VALUES (9223372036854775807, 1), (1, 1), (-5, 2), (CAST(NULL AS BIGINT), 3)) AS t(a, g)";
+    for sql in [
+        format!("SELECT sum(a) FROM {numbers} WHERE a > 0"),
+        format!("SELECT sum(DISTINCT a) FROM {numbers} WHERE a > 0"),
+        format!("SELECT g, sum(a) FROM {numbers} GROUP BY g"),
+        format!("SELECT sum(a) OVER (ORDER BY a DESC) FROM {numbers} WHERE a > 0"),
+        "SELECT 9223372036854775807 + 1".to_owned(),
+        "SELECT -9223372036854775807 - 2".to_owned(),
+        format!("SELECT a * 2 FROM {numbers}"),
+        format!("SELECT a FROM {numbers} WHERE a + 1 < 0"),
+        format!("SELECT count(*) FROM {numbers} GROUP BY a * 3"),
+        format!("SELECT (SELECT max(a + 7) FROM {numbers})"),
+        "SELECT max(ts * 4000000000000) FROM kernels".to_owned(),
+    ] {
+        let error = csv(&engine, &sql).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed, "{sql}");
+        let text = error.to_string();
+        assert!(
+            text.contains("integer overflow") && text.contains("DECIMAL"),
+            "{sql}: {text}"
+        );
+    }
+    // What fits is as before, in whatever order it is added; groups without a value are null.
+    let row = |sql: &str| {
+        csv(&engine, sql)
+            .unwrap()
+            .lines()
+            .skip(1)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(
+        row(&format!("SELECT sum(a - 10) FROM {numbers} WHERE a < 2")),
+        "-24"
+    );
+    assert_eq!(
+        row(&format!(
+            "SELECT sum(b) FROM (SELECT a - 6 AS b FROM {numbers}) WHERE b IS NOT NULL"
+        )),
+        "9223372036854775785"
+    );
+    assert_eq!(
+        row(&format!(
+            "SELECT g, sum(a) FROM {numbers} WHERE g > 1 GROUP BY g ORDER BY g"
+        )),
+        "2,-5 3,"
+    );
+    assert_eq!(
+        row(&format!(
+            "SELECT sum(DISTINCT g), sum(g) FILTER (WHERE a < 0) FROM {numbers}"
+        )),
+        "6,2"
+    );
+    assert_eq!(
+        row(
+            "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM (VALUES (1), (2), (4)) AS t(x) ORDER BY 1"
+        ),
+        "1 3 6"
+    );
+    assert_eq!(
+        row(&format!(
+            "SELECT sum(CAST(a AS DECIMAL(38, 0))) FROM {numbers} WHERE a > 0"
+        )),
+        "9223372036854775808"
+    );
+    // Names of columns are those of the statement.
+    let header = csv(
+        &engine,
+        "SELECT sum(ts + dur), ts + 1 AS b, dur * 2 FROM kernels GROUP BY ts, dur LIMIT 1",
+    )
+    .unwrap();
+    let header = header.lines().next().unwrap_or_default().to_owned();
+    assert!(
+        header.contains("sum(kernels.ts + kernels.dur)") && !header.contains("exact"),
+        "{header}"
+    );
+    let sums = row("SELECT sum(dur), sum(dur * 1), sum(1 * dur + 0) FROM kernels");
+    let sums: Vec<&str> = sums.split(',').collect();
+    assert!(
+        sums[0] == sums[1] && sums[0] == sums[2] && sums[0] != "0",
+        "{sums:?}"
+    );
+}
+
+#[test]
+fn calls_that_differ_in_a_cast_alone_run_side_by_side() {
+    let engine = engine(&ranks(), 1);
+    let sql = "SELECT sum(dur) AS a, sum(CAST(dur AS DOUBLE)) AS b, min(dur) AS c, min(dur::INT) AS d, \
+               count(name) AS e, count(CAST(name AS VARCHAR)) AS f, sum(dur) OVER () IS NULL AS g \
+               FROM (SELECT * FROM kernels LIMIT 1) GROUP BY dur HAVING sum(CAST(dur AS DOUBLE)) > 0";
+    let cells = row(&engine, &sql.replace(", sum(dur) OVER () IS NULL AS g", ""));
+    let cells: Vec<&str> = cells.split(',').collect();
+    assert_eq!(cells[0], cells[1]);
+    assert!(cells[2] == cells[3] && cells[4] == cells[5], "{cells:?}");
+    let names = csv(&engine, "SELECT dur, CAST(dur AS DOUBLE), sum(ts) OVER (), sum(CAST(ts AS DOUBLE)) OVER () FROM kernels WHERE dur < 0").unwrap();
+    assert_eq!(
+        names.lines().next().unwrap().split(',').count(),
+        4,
+        "{names}"
+    );
+}
+
+#[test]
+fn failures_are_a_table() {
+    let mut paths = ranks();
+    paths.insert(1, demo("no-such-file.json"));
+    let engine = engine(&paths, 2);
+    assert_eq!(
+        row(&engine, "SELECT count(*), min(file_id) FROM failures"),
+        "1,1"
+    );
+    let error = row(
+        &engine,
+        "SELECT error FROM failures WHERE file LIKE '%no-such%'",
+    );
+    assert!(error.contains("no-such-file.json"), "{error}");
+    assert_eq!(
+        csv(&engine, "DESCRIBE failures").unwrap().lines().count(),
+        4
     );
 }

@@ -292,3 +292,27 @@ fn the_guide_is_that_of_the_catalogue() {
         "BLESS=1 renews docs/guide/tables.md"
     );
 }
+
+#[test]
+fn runs_are_told_apart_by_their_folders() {
+    let runs = |files: &[&str]| {
+        let files: Vec<String> = files.iter().map(|file| (*file).to_owned()).collect();
+        let runs = trace_tables::scan::runs_of(&files).into_iter();
+        runs.map(Option::unwrap_or_default).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        runs(&["/a/out/t.json", "/a/out/u.json", "/b/new/t.json"]),
+        ["out", "out", "new"]
+    );
+    assert_eq!(
+        runs(&["/d1/out/t.json", "/d2/out/t.json"]),
+        ["d1/out", "d2/out"]
+    );
+    assert_eq!(
+        runs(&["/x/d1/out/t.json", "/y/d1/out/t.json", "/out/t.json"]),
+        ["x/d1/out", "y/d1/out", "out"]
+    );
+    // One folder in two spellings; a member of an archive; a file without a folder.
+    assert_eq!(runs(&["d/t.json", "./d/t.json"]), ["d", "d"]);
+    assert_eq!(runs(&["/a/out/j.tar!d/t.json", "t.json"]), ["out", ""]);
+}

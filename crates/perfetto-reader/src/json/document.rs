@@ -469,8 +469,8 @@ impl<'c> Document<'c> {
     /// Rejects an object without events that has none of the keys of a trace, unless it is
     /// truncated: the rest may have had them.
     fn refuse_others(&self, is_complete: bool) -> Result<(), Error> {
-        let is_trace = self.has_events || self.config.compat || self.keys.is_empty();
         let name = || self.name.clone();
+        let is_trace = self.has_events || self.config.compat || self.keys.is_empty();
         if let Some(Foreign { what, remedy }) = foreign::of_keys(&self.keys).filter(|_| !is_trace) {
             let name = name();
             return Err(Error::NotATrace { name, what, remedy });

@@ -693,7 +693,7 @@ impl<'t, W: Write> Export<'t, W> {
 }
 
 /// How far a trace must be moved so that nothing is before time zero.
-fn shift(trace: &Trace) -> i64 {
+pub(super) fn shift(trace: &Trace) -> i64 {
     let first_slice = trace.slices().next().map(|slice| slice.ts().nanos());
     let first_sample = trace.counters().iter().next().map(|c| c.ts.nanos());
     let first = first_slice.into_iter().chain(first_sample).min();

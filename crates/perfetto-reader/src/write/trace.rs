@@ -25,13 +25,14 @@ const FIRST_MADE_UP: i32 = 1 << 30;
 /// * a slice that outlives its parent goes to a sibling track, where it has no parent;
 /// * arrows lose category and name, and an arrow that runs backwards in time is reversed;
 /// * arguments with raw JSON become texts; CPU times of slices are left out;
-/// * process and thread numbers that are texts or do not fit in 32 bits are replaced.
+/// * process and thread numbers that are texts or do not fit in 32 bits are replaced;
+/// * a trace that begins before time zero is moved, and its base time with it.
 ///
 /// # Errors
 ///
 /// Returns an error if writing fails.
 pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
-    write_part(trace, 0, out)
+    write_moved(trace, 0, Some(super::chrome::shift(trace)), out)
 }
 
 /// Same as [`write_trace`], as one of several traces in a file, which are written one after the other. `part` is its number; times must
@@ -41,8 +42,18 @@ pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
 ///
 /// Returns an error if writing fails.
 pub fn write_part<W: Write>(trace: &Trace, part: u32, out: W) -> io::Result<W> {
+    write_moved(trace, part, None, out)
+}
+
+/// Writes a trace that is alone in its file with times that are later by `alone` nanoseconds, or one of several.
+fn write_moved<W: Write>(trace: &Trace, part: u32, alone: Option<i64>, out: W) -> io::Result<W> {
+    let shift = alone.unwrap_or(0);
     let meta = trace.meta();
-    let base = meta.base_time_ns;
+    // A recording without a base time has none afterwards.
+    let base = match meta.base_time_ns {
+        0 => 0,
+        base => base.saturating_sub(shift),
+    };
     let clock = match meta.clock {
         ClockDomain::KinetoRelative => ClockDomain::BootTime,
         other => other,
@@ -50,7 +61,10 @@ pub fn write_part<W: Write>(trace: &Trace, part: u32, out: W) -> io::Result<W> {
     let mut options = WriterOptions::new(clock, (base != 0).then_some(base));
     options.uuid_seed = u64::from(part) << 40;
     let writer = TraceWriter::new(out, options)?;
-    Export::new(trace, writer).run()
+    let mut export = Export::new(trace, writer);
+    export.shift = shift;
+    export.is_alone = alone.is_some();
+    export.run()
 }
 
 struct Export<'t, W: Write> {
@@ -63,6 +77,10 @@ struct Export<'t, W: Write> {
     tids: Vec<i32>,
     /// The uuids of the tracks that threads run on, by thread.
     uuids: Vec<Option<u64>>,
+    /// Nanoseconds that are added to all times.
+    shift: i64,
+    /// `true` if no other trace is in the file.
+    is_alone: bool,
 }
 
 impl<'t, W: Write> Export<'t, W> {
@@ -83,6 +101,8 @@ impl<'t, W: Write> Export<'t, W> {
             trace,
             writer,
             uuids,
+            shift: 0,
+            is_alone: false,
             processes: vec![None; trace.processes().len()],
             threads: vec![None; trace.threads().len()],
             tracks: vec![None; trace.tracks().len()],
@@ -100,8 +120,11 @@ impl<'t, W: Write> Export<'t, W> {
             .iter()
             .map(|(key, text)| (key.as_str(), text.as_str()));
         let entries = entries.filter(|(key, _)| crate::json::is_metadata(key));
-        self.writer
-            .metadata(entries.chain(job.as_deref().map(|job| (JOB, job))))
+        // Without it equal correlations of two processes would be one. It holds for the whole file.
+        let within = meta.launches_within_process && self.is_alone;
+        let within = within.then_some((crate::json::LAUNCHES_WITHIN_PROCESS, "true"));
+        let more = job.as_deref().map(|job| (JOB, job));
+        self.writer.metadata(entries.chain(more).chain(within))
     }
 
     fn run(mut self) -> io::Result<W> {
@@ -233,8 +256,8 @@ impl<'t, W: Write> Export<'t, W> {
         for slice in trace.slices() {
             while let Some(sample) = counters.next_if(|c| c.ts <= slice.ts()) {
                 let track = self.track(sample.track)?;
-                self.writer
-                    .counter(track, sample.ts.nanos(), sample.value)?;
+                let at = sample.ts.nanos().saturating_add(self.shift);
+                self.writer.counter(track, at, sample.value)?;
             }
             flow_ids.of(slice.id(), &mut flows);
             let is_leaf = !has_children[slice.id().index()];
@@ -242,15 +265,15 @@ impl<'t, W: Write> Export<'t, W> {
         }
         for sample in counters {
             let track = self.track(sample.track)?;
-            self.writer
-                .counter(track, sample.ts.nanos(), sample.value)?;
+            let at = sample.ts.nanos().saturating_add(self.shift);
+            self.writer.counter(track, at, sample.value)?;
         }
         Ok(())
     }
 
     fn slice(&mut self, slice: Slice<'t>, is_leaf: bool, flows: &SliceFlows) -> io::Result<()> {
         let track = self.track(slice.track_id())?;
-        let ts = slice.ts().nanos();
+        let ts = slice.ts().nanos().saturating_add(self.shift);
         let end = slice.dur().map(|dur| ts.saturating_add(dur.get()));
         let order = |slice: Slice<'_>| slice.id().index() as u64 + 1;
         let parent = slice.parent().map(order);

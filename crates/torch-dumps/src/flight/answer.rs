@@ -120,6 +120,13 @@ impl Job {
         match problem.kind {
             ProblemKind::Mismatch => self.mismatch_sentence(group, problem),
             ProblemKind::NotCalled => {
+                let unknown = match problem.unknown.is_empty() {
+                    true => String::new(),
+                    false => format!(
+                        "; {}, so it is not known whether it was called there",
+                        self.why_unknown(group, &problem.unknown)
+                    ),
+                };
                 let waits = others(&inside);
                 let waits = if waits.is_empty() {
                     String::new()
@@ -131,7 +138,7 @@ impl Job {
                     _ => String::new(),
                 };
                 format!(
-                    "{} did not arrive: {what} was not called by {}{waits}{did}.",
+                    "{} did not arrive: {what} was not called by {}{waits}{did}{unknown}.",
                     capital(&ranks_are(&problem.missing)),
                     if problem.missing.len() == 1 {
                         "it"
@@ -141,9 +148,9 @@ impl Job {
                 )
             }
             ProblemKind::NoPeer if problem.missing.is_empty() => format!(
-                "{} in {what}; {} left no dump, so it is not known whether it was called there.",
+                "{} in {what}; {}, so it is not known whether it was called there.",
                 capital(&waits_of(&problem.waiting)),
-                ranks_are(&problem.without_dump)
+                self.why_unknown(group, &problem.unknown)
             ),
             ProblemKind::NoPeer => format!(
                 "{} did not arrive: {} in {what}, whose counterpart was not called{}.",
@@ -155,9 +162,8 @@ impl Job {
                 }
             ),
             ProblemKind::NoDump => format!(
-                "All ranks with a dump called {what} and none completed it; {} left no dump: look there first, the process \
-                 may have ended or hang.",
-                ranks_are(&problem.without_dump)
+                "All other ranks called {what} and none completed it; {}: look there first, the process may have ended or hang.",
+                self.why_unknown(group, &problem.unknown)
             ),
             ProblemKind::NotStarted => format!(
                 "The GPU of {} did not arrive: its host called {what}, the GPU had not begun it, while {} in it: earlier work \
@@ -175,6 +181,37 @@ impl Job {
                 group.ranks.len()
             ),
         }
+    }
+
+    /// Returns why it is not known what some ranks called, as part of a sentence.
+    fn why_unknown(&self, group: &Group, ranks: &[u32]) -> String {
+        let of = |wanted: &dyn Fn(&u32) -> bool| -> Vec<u32> {
+            ranks.iter().copied().filter(|rank| wanted(rank)).collect()
+        };
+        let is_unreadable = |rank: &u32| self.unreadable.contains(rank);
+        let is_silent = |rank: &u32| self.ranks.contains_key(rank);
+        let none = of(&|rank| !is_unreadable(rank) && !is_silent(rank));
+        let (unreadable, silent) = (of(&is_unreadable), of(&is_silent));
+        let mut parts = Vec::new();
+        if !none.is_empty() {
+            parts.push(format!("{} left no dump", ranks_are(&none)));
+        }
+        if !unreadable.is_empty() {
+            parts.push(format!("{} cannot be read", dumps_of(&unreadable)));
+        }
+        if let [first, ..] = silent.as_slice() {
+            let is_empty = self
+                .ranks
+                .get(first)
+                .is_none_or(|dump| dump.entries.is_empty());
+            let what = match is_empty {
+                true => "no call and no status".to_owned(),
+                false => format!("neither a call nor the status of group {}", group.name),
+            };
+            let s = if silent.len() == 1 { "s" } else { "" };
+            parts.push(format!("{} hold{s} {what}", dumps_of(&silent)));
+        }
+        parts.join(", ")
     }
 
     /// Returns what a rank called last, as part of a sentence.
@@ -244,15 +281,23 @@ impl Job {
             1 => "1 dump".to_owned(),
             n => format!("{n} dumps"),
         };
-        match missing.is_empty() {
+        let unreadable: Vec<u32> = self.unreadable.iter().copied().collect();
+        let mut text = match missing.is_empty() && unreadable.is_empty() {
             true => format!(
-                "No rank is missing: all collectives in {dumps} ({calls} calls) completed on some rank."
+                "No rank is missing: all collectives in {dumps} ({calls} calls) completed on some rank"
             ),
-            false => format!(
-                "All collectives in {dumps} ({calls} calls) completed on some rank; {} left no dump.",
-                ranks_are(&missing)
-            ),
+            false => format!("All collectives in {dumps} ({calls} calls) completed on some rank"),
+        };
+        if !missing.is_empty() {
+            text = format!("{text}; {} left no dump", ranks_are(&missing));
         }
+        if !unreadable.is_empty() {
+            text = format!("{text}; {} cannot be read", dumps_of(&unreadable));
+        }
+        if let Some(inside) = self.groups.iter().find_map(unfinished_text) {
+            text = format!("{text}; {inside}");
+        }
+        format!("{text}.")
     }
 
     /// Returns what else to know, each with a label.
@@ -295,6 +340,27 @@ impl Job {
                 ));
             }
         }
+        if main.is_some() {
+            let unfinished = self.groups.iter().filter_map(unfinished_text);
+            lines.extend(unfinished.map(|text| ("not completed", text)));
+            let unreadable: Vec<u32> = self.unreadable.iter().copied().collect();
+            if !unreadable.is_empty() {
+                let they = if unreadable.len() == 1 { "it" } else { "they" };
+                let text = format!("{}: what {they} called is not known", dumps_of(&unreadable));
+                lines.push(("unreadable", text));
+            }
+        }
+        let doubtful = self.ranks.iter().filter(|(_, dump)| dump.is_doubtful());
+        let doubtful: Vec<u32> = doubtful.map(|(rank, _)| *rank).collect();
+        if !doubtful.is_empty() {
+            lines.push((
+                "ranks",
+                format!(
+                    "the dumps state other members than {}, the numbers in the names of the files: ranks here are those numbers",
+                    ranks_text(&doubtful)
+                ),
+            ));
+        }
         let cut = self.ranks.values().filter(|dump| dump.is_cut).count();
         if cut > 0 {
             lines.push((
@@ -315,6 +381,28 @@ impl Job {
         }
         lines
     }
+}
+
+fn dumps_of(ranks: &[u32]) -> String {
+    let s = if ranks.len() == 1 { "" } else { "s" };
+    format!("the dump{s} of {}", ranks_are(ranks))
+}
+
+/// Returns the ranks of a group that were in a collective that others had completed.
+fn unfinished_text(group: &Group) -> Option<String> {
+    let inside = group.unfinished.as_ref()?;
+    let (was, its) = match inside.ranks.len() {
+        1 => ("was", "its dump was"),
+        _ => ("were", "their dumps were"),
+    };
+    Some(format!(
+        "{} {was} still in {} {} of group {}, which others had completed, when {its} written: if all dumps are of one moment, \
+         look at that GPU and its network",
+        ranks_are(&inside.ranks),
+        inside.operation,
+        inside.seq,
+        group.label()
+    ))
 }
 
 fn waits_of(ranks: &[u32]) -> String {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::mismatch;
 use super::problem::{Problem, ProblemKind, find_roots};
-use super::{Entry, Mismatch, RankDump, State, Status};
+use super::{Entry, Mismatch, RankDump, State};
 use crate::error::{Error, Result};
 
 /// All dumps of a job.
@@ -15,6 +15,20 @@ pub struct Job {
     pub ranks: BTreeMap<u32, RankDump>,
     /// Process groups, by name and members.
     pub groups: Vec<Group>,
+    /// Ranks whose dump is there and cannot be read.
+    pub unreadable: BTreeSet<u32>,
+}
+
+/// A collective that some ranks had completed while others were in it when their dumps were written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// Its number in its group.
+    pub seq: i64,
+    /// Its operation.
+    pub operation: String,
+    /// The ranks that were in it.
+    pub ranks: Vec<u32>,
 }
 
 /// A process group.
@@ -31,6 +45,11 @@ pub struct Group {
     pub is_stated: bool,
     /// Members without a dump.
     pub without_dump: Vec<u32>,
+    /// Members of which no dump tells what they called in this group: those without a dump, with an unreadable one, and with
+    /// one that holds neither a call nor a status of it.
+    pub unknown: Vec<u32>,
+    /// The first collective that some ranks had completed and others had not.
+    pub unfinished: Option<Unfinished>,
     /// Last collective that each member with a dump called, started and completed; 0 for none.
     pub last: BTreeMap<u32, [i64; 3]>,
     /// First collective that all dumps with calls of this group still hold.
@@ -54,6 +73,24 @@ impl Group {
     }
 }
 
+/// Returns the state of the calls of one rank: that of the least advanced.
+fn state(calls: &[&Entry]) -> Option<State> {
+    calls.iter().map(|entry| entry.state).min()
+}
+
+/// Returns the collective if some ranks had completed it and others had not.
+fn unfinished(seq: i64, of: &BTreeMap<u32, Vec<&Entry>>) -> Option<Unfinished> {
+    let is_done = |list: &Vec<&Entry>| state(list) == Some(State::Completed);
+    let inside = of.iter().filter(|(_, list)| !is_done(list));
+    let ranks: Vec<u32> = inside.map(|(rank, _)| *rank).collect();
+    let operation = of.values().flatten().next()?.operation.clone();
+    (!ranks.is_empty() && ranks.len() < of.len()).then_some(Unfinished {
+        seq,
+        operation,
+        ranks,
+    })
+}
+
 type Calls<'j> = BTreeMap<i64, BTreeMap<u32, Vec<&'j Entry>>>;
 
 impl Job {
@@ -63,6 +100,15 @@ impl Job {
     ///
     /// Returns an error if the rank of a dump is unknown, or two dumps are of the same rank.
     pub fn new(dumps: Vec<RankDump>) -> Result<Self> {
+        Self::beside(dumps, BTreeSet::new())
+    }
+
+    /// Same as [`Job::new`], beside dumps of other ranks that cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Job::new`].
+    pub fn beside(dumps: Vec<RankDump>, mut unreadable: BTreeSet<u32>) -> Result<Self> {
         let mut ranks: BTreeMap<u32, RankDump> = BTreeMap::new();
         for dump in dumps {
             let rank = dump.known_rank()?;
@@ -77,9 +123,11 @@ impl Job {
             }
             ranks.insert(rank, dump);
         }
+        unreadable.retain(|rank| !ranks.contains_key(rank));
         let mut job = Self {
             groups: Vec::new(),
             ranks,
+            unreadable,
         };
         let groups = job.members().into_iter().map(|group| job.examine(group));
         job.groups = groups.collect();
@@ -115,8 +163,12 @@ impl Job {
                 without_dump: ranks
                     .iter()
                     .copied()
-                    .filter(|rank| !self.ranks.contains_key(rank))
+                    .filter(|rank| {
+                        !self.ranks.contains_key(rank) && !self.unreadable.contains(rank)
+                    })
                     .collect(),
+                unknown: Vec::new(),
+                unfinished: None,
                 name,
                 description,
                 ranks,
@@ -152,12 +204,17 @@ impl Job {
         entries.iter().filter(move |entry| entry.group == name)
     }
 
-    fn status(&self, group: &Group, rank: u32) -> Status {
-        let number = self
-            .calls_of(group, rank)
-            .find_map(|entry| entry.group_number);
-        let status = number.and_then(|number| self.ranks.get(&rank)?.status.get(&number));
-        status.copied().unwrap_or_default()
+    /// Returns the number of a group within the process of a rank, as its calls state it.
+    fn number(&self, group: &Group, rank: u32) -> Option<i64> {
+        let mut calls = self.calls_of(group, rank);
+        calls.find_map(|entry| entry.group_number)
+    }
+
+    /// Returns the number of a group that all of its members with calls give it.
+    fn common_number(&self, group: &Group) -> Option<i64> {
+        let all = group.ranks.iter();
+        let mut numbers: BTreeSet<i64> = all.filter_map(|rank| self.number(group, *rank)).collect();
+        numbers.pop_first().filter(|_| numbers.is_empty())
     }
 
     /// Returns the collectives of a group by number.
@@ -179,14 +236,20 @@ impl Job {
     fn examine(&self, mut group: Group) -> Group {
         let calls = self.collectives(&group);
         let mut first: BTreeMap<u32, i64> = BTreeMap::new();
+        let common = self.common_number(&group);
         for rank in group
             .ranks
             .clone()
             .iter()
             .filter(|rank| self.ranks.contains_key(rank))
         {
-            let status = self.status(&group, *rank);
-            let mut last = [status.called, status.started, status.completed];
+            // A rank without calls does not state the number of the group, whose status its dump may hold all the same.
+            let number = self.number(&group, *rank).or(common);
+            let dump = self.ranks.get(rank);
+            let status = number.and_then(|number| dump?.status.get(&number).copied());
+            let known = status.unwrap_or_default();
+            // Before the first collective they are -1.
+            let mut last = [known.called, known.started, known.completed].map(|seq| seq.max(0));
             for (seq, of) in &calls {
                 let Some(list) = of.get(rank) else { continue };
                 first.entry(*rank).or_insert(*seq);
@@ -202,8 +265,17 @@ impl Job {
                     }
                 }
             }
+            // Calls of other groups in a dump from the beginning mean that there was none of this group.
+            let tells = dump.is_some_and(|dump| !dump.is_cut && !dump.entries.is_empty());
+            if status.is_none() && !first.contains_key(rank) && !tells {
+                group.unknown.push(*rank);
+            }
             group.last.insert(*rank, last);
         }
+        let without = group.ranks.iter();
+        let without = without.filter(|rank| !self.ranks.contains_key(rank));
+        group.unknown.extend(without);
+        group.unknown.sort_unstable();
         group.first_seq = first.values().max().copied();
         for (seq, of) in &calls {
             if group.mismatch.is_none()
@@ -213,6 +285,9 @@ impl Job {
             }
             if group.problem.is_none() {
                 group.problem = self.incomplete(&group, *seq, of);
+            }
+            if group.unfinished.is_none() {
+                group.unfinished = unfinished(*seq, of);
             }
         }
         if group.problem.is_none() {
@@ -228,19 +303,19 @@ impl Job {
         seq: i64,
         of: &BTreeMap<u32, Vec<&Entry>>,
     ) -> Option<Problem> {
-        let state = |list: &Vec<&Entry>| list.iter().map(|entry| entry.state).min();
         let operation = of.values().flatten().next()?.operation.clone();
         let behind = group.last.iter().filter(|(_, last)| last[0] < seq);
         let behind = behind.map(|(rank, _)| *rank);
-        // Without status and with all its calls overwritten, nothing is known of a rank.
-        let is_known = |rank: &u32| {
-            let is_cut = self.ranks.get(rank).is_some_and(|dump| dump.is_cut);
-            !is_cut || group.last.get(rank).is_some_and(|last| last[0] > 0)
-        };
-        let missing: Vec<u32> = behind.filter(is_known).collect();
+        let missing: Vec<u32> = behind
+            .filter(|rank| !group.unknown.contains(rank))
+            .collect();
+        // Ranks whose calls are not in their dumps, by their status.
+        let others = group.last.iter().filter(|(rank, _)| !of.contains_key(rank));
+        let others: Vec<(u32, [i64; 3])> = others.map(|(rank, last)| (*rank, *last)).collect();
         if of
             .values()
             .any(|list| state(list) == Some(State::Completed))
+            || others.iter().any(|(_, last)| last[2] >= seq)
         {
             // Where one rank completed it, all had arrived, and the others had not noticed yet; but a root may be done early.
             let is_rooted = matches!(
@@ -259,8 +334,16 @@ impl Job {
                 _ => {}
             }
         }
+        for (rank, last) in others.iter().filter(|(_, last)| last[0] >= seq) {
+            match last[1] >= seq {
+                true => problem.waiting.push(*rank),
+                false => problem.not_started.push(*rank),
+            }
+        }
+        problem.waiting.sort_unstable();
+        problem.not_started.sort_unstable();
         problem.missing = missing;
-        problem.without_dump.clone_from(&group.without_dump);
+        problem.unknown.clone_from(&group.unknown);
         problem.called_ns = of
             .values()
             .flatten()
@@ -271,7 +354,7 @@ impl Job {
                 ProblemKind::Mismatch
             }
             () if !problem.missing.is_empty() => ProblemKind::NotCalled,
-            () if !problem.without_dump.is_empty() => ProblemKind::NoDump,
+            () if !problem.unknown.is_empty() => ProblemKind::NoDump,
             () if problem.not_started.is_empty() => ProblemKind::Running,
             () if problem.waiting.is_empty() => ProblemKind::Queued,
             () => ProblemKind::NotStarted,
@@ -317,7 +400,7 @@ impl Job {
                 problem.waiting.push(*rank);
                 match has_dump {
                     true => problem.missing.push(peer),
-                    false => problem.without_dump.push(peer),
+                    false => problem.unknown.push(peer),
                 }
                 problem.called_ns = entry.created_ns;
                 let is_earlier = found.as_ref().is_none_or(|known| {

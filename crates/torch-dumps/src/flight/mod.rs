@@ -17,7 +17,7 @@ pub use crate::frames::{StackId, Stacks};
 
 pub use answer::ranks_text;
 pub use compare::Mismatch;
-pub use job::{Group, Job};
+pub use job::{Group, Job, Unfinished};
 pub use problem::{Problem, ProblemKind};
 
 /// State of a collective on one rank.
@@ -191,12 +191,21 @@ impl RankDump {
         Ok(dump)
     }
 
+    /// Returns `true` if the rank, by the name of the file, is a member of none of the groups that the dump describes.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let mut configs = self.configs.values();
+        !self.configs.is_empty()
+            && self
+                .rank
+                .is_some_and(|rank| !configs.any(|config| config.ranks.contains(&rank)))
+    }
+
     /// Returns the rank.
     ///
     /// # Errors
     ///
     /// Returns an error if it is unknown.
-    pub(crate) fn known_rank(&self) -> Result<u32> {
+    pub fn known_rank(&self) -> Result<u32> {
         self.rank.ok_or_else(|| Error::Rank {
             name: self.name.clone(),
             what: "the rank of this Flight Recorder dump is not known: the number at the end of the file's name is the \
@@ -316,7 +325,11 @@ fn configs(data: &Data, root: Id) -> BTreeMap<String, Config> {
 }
 
 /// Returns the rank in the name of a dump: the number after the word `rank`, else the one at its end.
-fn rank_in_name(name: &str) -> Option<u32> {
+///
+/// ```
+/// assert_eq!(torch_dumps::flight::rank_in_name("/tmp/nccl_trace_rank_3"), Some(3));
+/// ```
+pub fn rank_in_name(name: &str) -> Option<u32> {
     let file = name.rsplit(['/', '\\', '!']).next().unwrap_or(name);
     let file = logical_name(file).to_ascii_lowercase();
     let stem = [".pickle", ".pkl", ".json", ".txt", ".bin", ".dump"]

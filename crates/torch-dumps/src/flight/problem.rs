@@ -14,7 +14,7 @@ pub enum ProblemKind {
     NotCalled,
     /// The counterpart of a send or receive was not called.
     NoPeer,
-    /// All ranks with a dump called it; others left no dump.
+    /// All ranks of which a dump tells called it; of others none does.
     NoDump,
     /// All called it; the GPUs of some had not begun.
     NotStarted,
@@ -55,8 +55,8 @@ pub struct Problem {
     pub not_started: Vec<u32>,
     /// Ranks whose GPU was in it.
     pub waiting: Vec<u32>,
-    /// Members without a dump.
-    pub without_dump: Vec<u32>,
+    /// Members of which no dump tells whether they called it.
+    pub unknown: Vec<u32>,
     /// Time of the first call in ns since 1970.
     pub called_ns: Option<i64>,
     /// Ranks that wait for each other across groups, if this closes a circle.
@@ -72,7 +72,7 @@ impl Problem {
             missing: Vec::new(),
             not_started: Vec::new(),
             waiting: Vec::new(),
-            without_dump: Vec::new(),
+            unknown: Vec::new(),
             called_ns: None,
             circle: Vec::new(),
         }
@@ -83,7 +83,7 @@ impl Problem {
         match self.kind {
             ProblemKind::NotCalled => &self.missing,
             ProblemKind::NoPeer if !self.missing.is_empty() => &self.missing,
-            ProblemKind::NoDump | ProblemKind::NoPeer => &self.without_dump,
+            ProblemKind::NoDump | ProblemKind::NoPeer => &self.unknown,
             ProblemKind::NotStarted => &self.not_started,
             ProblemKind::Mismatch | ProblemKind::Queued | ProblemKind::Running => &[],
         }

@@ -3,11 +3,11 @@
 use report::{Cell, Column, SchemaVersion, Table, Unit};
 
 use super::answer::ranks_text;
-use super::{Job, ProblemKind};
+use super::{Group, Job, ProblemKind};
 use crate::error::Result;
 
 /// Schema version of the tables.
-pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 1);
 
 fn count(name: &'static str, title: &'static str) -> Column {
     Column::uint(name).unit(Unit::Count).title(title)
@@ -39,9 +39,15 @@ pub fn groups(job: &Job) -> Result<Table> {
         Column::text("mismatch"),
         Column::text("mismatch_ranks"),
         Column::text("place"),
+        Column::text("unknown_ranks").title("unknown"),
+        Column::int("unfinished_seq"),
+        Column::text("unfinished_ranks"),
     ];
     let mut table = Table::new("flight_groups", columns)?;
     for group in &job.groups {
+        let unknown = ranks_text(&group.unknown);
+        let unfinished = group.unfinished.as_ref();
+        let inside = unfinished.map(|inside| ranks_text(&inside.ranks));
         let problem = group.problem.as_ref();
         let call = problem.and_then(|problem| job.call_of(group, problem));
         let text = |ranks: Option<&Vec<u32>>| ranks.map(|ranks| ranks_text(ranks));
@@ -86,6 +92,9 @@ pub fn groups(job: &Job) -> Result<Table> {
             group.mismatch.as_ref().map(|(_, how, _)| how.name()).into(),
             differing.as_deref().into(),
             place.as_deref().into(),
+            Cell::from(&unknown),
+            unfinished.map(|inside| inside.seq).into(),
+            inside.as_deref().into(),
         ])?;
     }
     Ok(table)
@@ -120,9 +129,9 @@ pub fn ranks(job: &Job) -> Result<Table> {
                 Cell::from(&group.name),
                 rank_cell(*rank),
                 calls.into(),
-                last[0].into(),
-                last[1].into(),
-                last[2].into(),
+                known(group, *rank, last[0]),
+                known(group, *rank, last[1]),
+                known(group, *rank, last[2]),
                 call.map(|call| call.operation.as_str()).into(),
                 call.map(|call| call.state.name()).into(),
                 place.as_deref().into(),
@@ -131,6 +140,12 @@ pub fn ranks(job: &Job) -> Result<Table> {
         }
     }
     Ok(table)
+}
+
+/// Returns a number of a rank in a group, if its dump tells it.
+fn known(group: &Group, rank: u32, seq: i64) -> Cell<'static> {
+    let seq = Some(seq).filter(|_| !group.unknown.contains(&rank));
+    seq.into()
 }
 
 fn rank_cell(rank: u32) -> Cell<'static> {
@@ -253,9 +268,9 @@ pub fn ranks_narrow(job: &Job) -> Result<Table> {
             table.push(&[
                 Cell::from(&group.name),
                 rank_cell(*rank),
-                last[0].into(),
-                last[1].into(),
-                last[2].into(),
+                known(group, *rank, last[0]),
+                known(group, *rank, last[1]),
+                known(group, *rank, last[2]),
                 text.as_deref().into(),
                 place.as_deref().into(),
             ])?;

@@ -8,7 +8,8 @@ use super::{Fragmentation, Replay, Snapshot, fragmentation, replay};
 const NAMED_PCT: f64 = 5.0;
 /// Maximum number of categories that the answer names.
 const NAMED: usize = 3;
-/// Share of the reserved memory that is free in used segments from which on it is called fragmented, in percent.
+/// Share of the reserved memory that is free in used segments, outside of the largest free block of each pool, from which on
+/// it is called fragmented, in percent.
 const FRAGMENTED_PCT: f64 = 10.0;
 
 /// Results of one device.
@@ -161,23 +162,27 @@ impl DeviceAnswer {
         }
         if all.reserved_bytes > 0 {
             let split = share(all.split_bytes, all.reserved_bytes);
-            let is_much = split >= FRAGMENTED_PCT;
+            let is_much = share(all.scattered_bytes, all.reserved_bytes) >= FRAGMENTED_PCT;
             let remedy = match is_much {
-                true => {
-                    ": fragmented; expandable segments (PYTORCH_ALLOC_CONF=expandable_segments:True) \
-                     or fewer different sizes leave less"
-                }
-                false => "",
+                true => format!(
+                    ": fragmented, because {} of them lie outside of the largest block; expandable segments \
+                     (PYTORCH_ALLOC_CONF=expandable_segments:True) or fewer different sizes leave less",
+                    shown(all.scattered_bytes)
+                ),
+                false => String::new(),
+            };
+            let blocks = match all.split_blocks {
+                1 => "1 block".to_owned(),
+                n => format!("{} blocks", human::count(n)),
             };
             lines.push((
                 "fragmentation",
                 format!(
-                    "{} of {} reserved when the snapshot was taken are free between used blocks ({}), in {} blocks of at \
-                     most {}{remedy}",
+                    "{} of {} reserved when the snapshot was taken are free in segments in use ({}), in {blocks} of at most \
+                     {}{remedy}",
                     human::percent(split),
                     shown(all.reserved_bytes),
                     shown(all.split_bytes),
-                    human::count(all.split_blocks),
                     shown(all.largest_free_bytes)
                 ),
             ));

@@ -1,5 +1,7 @@
 //! Reserved memory that nothing uses.
 
+use std::collections::BTreeMap;
+
 use super::{BlockState, DeviceMemory};
 
 /// Reserved memory of one pool of a device when the snapshot was taken.
@@ -22,6 +24,9 @@ pub struct Fragmentation {
     pub split_bytes: i64,
     /// Number of these.
     pub split_blocks: u64,
+    /// Part of these outside of the largest one of their pool: what makes memory fragmented. One free block at the end of a
+    /// segment is none.
+    pub scattered_bytes: i64,
     /// Segments without a used block, which `empty_cache` gives back.
     pub releasable_bytes: i64,
     /// The largest free block: a larger allocation needs new memory.
@@ -40,6 +45,7 @@ impl Fragmentation {
             (&mut self.allocated_bytes, other.allocated_bytes),
             (&mut self.awaiting_free_bytes, other.awaiting_free_bytes),
             (&mut self.split_bytes, other.split_bytes),
+            (&mut self.scattered_bytes, other.scattered_bytes),
             (&mut self.releasable_bytes, other.releasable_bytes),
             (&mut self.rounding_bytes, other.rounding_bytes),
         ] {
@@ -51,8 +57,9 @@ impl Fragmentation {
 
 /// Returns the reserved memory of a device by pool, in ascending order.
 pub fn fragmentation(device: &DeviceMemory) -> Vec<Fragmentation> {
-    let mut pools: std::collections::BTreeMap<(i64, i64), Fragmentation> =
-        std::collections::BTreeMap::new();
+    let mut pools: BTreeMap<(i64, i64), Fragmentation> = BTreeMap::new();
+    // The largest free block of the used segments of each pool.
+    let mut largest: BTreeMap<(i64, i64), i64> = BTreeMap::new();
     for segment in &device.segments {
         let mut own = Fragmentation {
             pool: segment.pool,
@@ -79,7 +86,11 @@ pub fn fragmentation(device: &DeviceMemory) -> Vec<Fragmentation> {
         }
         let is_used = own.allocated_bytes > 0 || own.awaiting_free_bytes > 0;
         match is_used {
-            true => (own.split_blocks, own.split_bytes) = free,
+            true => {
+                (own.split_blocks, own.split_bytes) = free;
+                let known = largest.entry(segment.pool).or_default();
+                *known = (*known).max(own.largest_free_bytes);
+            }
             false => own.releasable_bytes = free.1,
         }
         let pool = pools.entry(segment.pool).or_insert_with(|| Fragmentation {
@@ -87,6 +98,10 @@ pub fn fragmentation(device: &DeviceMemory) -> Vec<Fragmentation> {
             ..Fragmentation::default()
         });
         pool.add(&own);
+    }
+    for (pool, of) in &mut pools {
+        let largest = largest.get(pool).copied().unwrap_or(0);
+        of.scattered_bytes = of.split_bytes.saturating_sub(largest);
     }
     pools.into_values().collect()
 }

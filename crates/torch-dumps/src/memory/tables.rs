@@ -7,7 +7,7 @@ use super::{Answer, DeviceAnswer, Holder};
 use crate::error::Result;
 
 /// Schema version of the tables.
-pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(2, 0);
 
 fn bytes(name: &'static str, title: &'static str) -> Column {
     Column::int(name).unit(Unit::Bytes).title(title)
@@ -121,12 +121,13 @@ pub fn pools(answers: &[Answer]) -> Result<Table> {
         bytes("reserved_bytes", "reserved"),
         bytes("allocated_bytes", "allocated"),
         bytes("awaiting_free_bytes", "awaiting free"),
-        bytes("split_bytes", "free between"),
+        bytes("split_bytes", "free in use"),
         count("split_blocks", "in blocks"),
         bytes("releasable_bytes", "releasable"),
         bytes("largest_free_bytes", "largest free"),
         bytes("rounding_bytes", "rounding"),
         pct("fragmentation_pct", "fragmentation"),
+        bytes("scattered_bytes", "scattered"),
     ];
     let mut table = Table::new("memory_fragmentation", columns)?;
     for (answer, of) in all(answers) {
@@ -145,7 +146,8 @@ pub fn pools(answers: &[Answer]) -> Result<Table> {
                 pool.releasable_bytes.into(),
                 pool.largest_free_bytes.into(),
                 pool.rounding_bytes.into(),
-                share(pool.split_bytes, pool.reserved_bytes).into(),
+                share(pool.scattered_bytes, pool.split_bytes).into(),
+                pool.scattered_bytes.into(),
             ])?;
         }
     }

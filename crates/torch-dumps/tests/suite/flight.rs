@@ -323,3 +323,142 @@ fn older_forms_and_odd_records_are_read() {
         (1, 4, 3)
     );
 }
+
+/// Dumps of four ranks in one group; each is (calls, last of the status: called, begun, completed).
+fn with_status(ranks: &[(Option<Vec<Value>>, Option<[i64; 3]>)], unreadable: &[u32]) -> Job {
+    let dumps = (0..).zip(ranks).filter_map(|(rank, (calls, status))| {
+        let status = status.map(|[called, begun, completed]| {
+            json!({"0": {"last_enqueued_collective": called, "last_started_collective": begun,
+                "last_completed_collective": completed}})
+        });
+        let data = json!({
+            "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}},
+            "pg_status": status.unwrap_or_default(), "entries": calls.as_ref()?,
+        });
+        let name = format!("trace_rank_{rank}.json");
+        Some(dump(&name, data.to_string().as_bytes()))
+    });
+    Job::beside(dumps.collect(), unreadable.iter().copied().collect()).unwrap()
+}
+
+#[test]
+fn a_dump_without_calls_tells_by_its_status_or_not_at_all() {
+    let (in_it, before) = (calls(&["completed", "started"]), calls(&["completed"]));
+    let ranks = |status: Option<[i64; 3]>| {
+        [
+            (in_it.clone(), None),
+            (Some(Vec::new()), status),
+            (before.clone(), None),
+            (in_it.clone(), None),
+        ]
+    };
+    // Rank 1 is in it by its status; rank 2 did not call it.
+    let job = with_status(&ranks(Some([2, 2, 1])), &[]);
+    let (group, problem) = job.main_problem().unwrap();
+    assert_eq!(
+        (problem.missing.as_slice(), problem.waiting.as_slice()),
+        (&[2][..], &[0, 1, 3][..])
+    );
+    assert!(problem.unknown.is_empty() && group.last[&1] == [2, 2, 1]);
+    // Of rank 1 nothing is known: it is not said to be late, and not said to wait.
+    let job = with_status(&ranks(None), &[]);
+    let (_, problem) = job.main_problem().unwrap();
+    assert_eq!(
+        (problem.missing.as_slice(), problem.unknown.as_slice()),
+        (&[2][..], &[1][..])
+    );
+    let sentence = job.sentence();
+    assert!(
+        sentence.starts_with("Rank 2 did not arrive")
+            && sentence.contains("the dump of rank 1 holds no call and no status"),
+        "{sentence}"
+    );
+    // A status from before the first collective is one.
+    let job = with_status(&ranks(Some([-1, -1, -1])), &[]);
+    assert_eq!(job.main_problem().unwrap().1.missing, [1, 2]);
+    // If all others arrived, the silent rank is where to look.
+    let mut all = ranks(None);
+    all[2].0.clone_from(&in_it);
+    let job = with_status(&all, &[]);
+    let problem = job.main_problem().unwrap().1;
+    assert_eq!(
+        (problem.kind, problem.blamed()),
+        (ProblemKind::NoDump, &[1][..])
+    );
+}
+
+#[test]
+fn what_is_not_known_beside_a_missing_rank_is_said() {
+    let (in_it, before) = (calls(&["completed", "started"]), calls(&["completed"]));
+    // Rank 1 is late, the dump of rank 2 is unreadable, rank 3 left none.
+    let ranks = [
+        (in_it.clone(), None),
+        (before, None),
+        (None, None),
+        (None, None),
+    ];
+    let job = with_status(&ranks, &[2]);
+    let (group, problem) = job.main_problem().unwrap();
+    assert_eq!(
+        (
+            problem.missing.as_slice(),
+            group.without_dump.as_slice(),
+            group.unknown.as_slice()
+        ),
+        (&[1][..], &[3][..], &[2, 3][..])
+    );
+    let sentence = job.sentence();
+    assert!(
+        sentence
+            .contains("rank 3 left no dump, the dump of rank 2 cannot be read, so it is not known"),
+        "{sentence}"
+    );
+    let done = calls(&["completed", "completed"]);
+    let job = with_status(&[(done.clone(), None), (done, None)], &[2, 3]);
+    let sentence = job.sentence();
+    assert!(
+        !sentence.contains("No rank is missing")
+            && sentence.contains("the dumps of ranks 2, 3 cannot be read"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_rank_that_is_still_in_a_completed_collective_is_named() {
+    let (done, inside) = (
+        calls(&["completed", "completed"]),
+        calls(&["completed", "started"]),
+    );
+    let ranks = [
+        (done.clone(), None),
+        (done.clone(), None),
+        (done, None),
+        (inside, None),
+    ];
+    let job = with_status(&ranks, &[]);
+    assert!(job.main_problem().is_none());
+    let unfinished = job.groups[0].unfinished.as_ref().unwrap();
+    assert_eq!((unfinished.seq, unfinished.ranks.as_slice()), (2, &[3][..]));
+    let sentence = job.sentence();
+    assert!(
+        sentence.starts_with("No rank is missing")
+            && sentence.contains("rank 3 was still in all_reduce 2 of group 0 (default_pg)"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn numbers_of_files_that_are_no_members_are_doubted() {
+    let data = json!({
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+        "entries": [call("0", 1, "all_reduce", "completed")],
+    });
+    let of = |rank: u32| dump(&format!("w_{rank}"), data.to_string().as_bytes());
+    let doubts = |job: Job| {
+        job.lines()
+            .iter()
+            .any(|(_, text)| text.contains("the dumps state other members than 8, 9"))
+    };
+    assert!(doubts(Job::new(vec![of(8), of(9)]).unwrap()));
+    assert!(!doubts(Job::new(vec![of(0), of(1)]).unwrap()));
+}

@@ -254,3 +254,46 @@ fn folders_of_frames_are_not_shown() {
         assert!(!format!("{cells:?}").contains("/opt"), "{cells:?}");
     }
 }
+
+#[test]
+fn one_free_block_is_not_fragmented_and_holes_are() {
+    let block = |bytes: i64, state: &str| {
+        format!(
+            r#"{{"size": {bytes}, "requested_size": {bytes}, "state": "{state}", "frames": []}}"#
+        )
+    };
+    let segment = |blocks: &[String], bytes: i64| {
+        format!(
+            r#"{{"device": 0, "address": 0, "total_size": {bytes}, "stream": 0, "blocks": [{}]}}"#,
+            blocks.join(",")
+        )
+    };
+    let line = |answer: &Answer| {
+        let lines = answer.devices[0].lines(&answer.snapshot);
+        lines
+            .into_iter()
+            .find(|line| line.0 == "fragmentation")
+            .unwrap()
+            .1
+    };
+    let tail = segment(
+        &[block(100, "active_allocated"), block(900, "inactive")],
+        1000,
+    );
+    let answer = small("", &tail);
+    let all = answer.devices[0].reserved();
+    assert_eq!((all.split_bytes, all.scattered_bytes), (900, 0));
+    let text = line(&answer);
+    assert!(
+        !text.contains("fragmented") && text.contains("in 1 block of"),
+        "{text}"
+    );
+    // Ten holes of 50 between ten blocks: all but the largest are of no use to an allocation of 51.
+    let holes: Vec<String> = (0..10)
+        .flat_map(|_| [block(50, "active_allocated"), block(50, "inactive")])
+        .collect();
+    let answer = small("", &segment(&holes, 1000));
+    let all = answer.devices[0].reserved();
+    assert_eq!((all.split_bytes, all.scattered_bytes), (500, 450));
+    assert!(line(&answer).contains("fragmented"));
+}

@@ -13,6 +13,19 @@ pub use guide::markdown;
 pub use perfetto::VIEWS;
 pub use tables::TABLES;
 
+/// Name of the table of files that cannot be read. It has no columns but its own.
+pub const FAILURES: &str = "failures";
+
+/// Meaning of a row of [`FAILURES`].
+pub const FAILURES_DOC: &str = "One row for each file that cannot be read.";
+
+/// Columns of [`FAILURES`].
+pub const FAILURES_COLUMNS: [ColumnSpec; 3] = [
+    int("file_id", "Number of the file; it has no row in `files`."),
+    text("file", "Path as given."),
+    text("error", "Why it cannot be read."),
+];
+
 /// Version of the catalogue. The first number changes when a column changes its meaning or disappears.
 pub const CATALOGUE_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 0);
 
@@ -212,6 +225,7 @@ mod tests {
         let plain = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
         let mut names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
         names.extend(VIEWS.iter().map(|view| view.name));
+        names.push(FAILURES);
         let all = names.len();
         names.sort_unstable();
         names.dedup();

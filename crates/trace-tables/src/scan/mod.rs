@@ -7,7 +7,9 @@ mod gpu;
 mod host;
 mod steps;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -72,11 +74,60 @@ pub fn split_id(id: i64) -> Option<(u32, u32)> {
     Some((file, row))
 }
 
+/// Returns the folder of a file, absolute.
+fn folder_of(file: &str) -> Option<PathBuf> {
+    let path = Path::new(file.split('!').next().unwrap_or(file));
+    // A file without a folder has no run.
+    path.parent()?.file_name()?;
+    std::path::absolute(path)
+        .ok()?
+        .parent()
+        .map(Path::to_path_buf)
+}
+
+/// Returns the last `parts` names of a folder, separated by `/`.
+fn tail(folder: &Path, parts: usize) -> String {
+    let names = folder.components().filter_map(|part| match part {
+        std::path::Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    let names: Vec<String> = names.collect();
+    let from = names.len().saturating_sub(parts);
+    names.get(from..).unwrap_or_default().join("/")
+}
+
 /// Returns the run of a file: the name of its folder.
 fn run_of(file: &str) -> Option<String> {
-    let path = file.split('!').next().unwrap_or(file);
-    let folder = std::path::Path::new(path).parent()?.file_name()?;
-    Some(folder.to_string_lossy().into_owned())
+    Some(tail(&folder_of(file)?, 1)).filter(|name| !name.is_empty())
+}
+
+/// Returns the runs of files that are read together: the names of their folders, and where two folders have one name, with as
+/// many of the folders around them as tell them apart.
+#[must_use]
+pub fn runs_of(files: &[String]) -> Vec<Option<String>> {
+    let folders: Vec<Option<PathBuf>> = files.iter().map(|file| folder_of(file)).collect();
+    let mut names: BTreeMap<&Path, String> = BTreeMap::new();
+    let all: BTreeSet<&Path> = folders.iter().flatten().map(PathBuf::as_path).collect();
+    let deepest = all.iter().map(|folder| folder.components().count());
+    let deepest = deepest.max().unwrap_or(0);
+    let mut open = all;
+    for parts in 1..=deepest {
+        let mut groups: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+        for folder in std::mem::take(&mut open) {
+            groups.entry(tail(folder, parts)).or_default().push(folder);
+        }
+        for (name, folders) in groups {
+            match folders.as_slice() {
+                [one] => _ = names.insert(one, name),
+                _ => open.extend(folders),
+            }
+        }
+    }
+    let name = |folder: &Option<PathBuf>| {
+        let name = names.get(folder.as_deref()?)?;
+        Some(name.clone()).filter(|name| !name.is_empty())
+    };
+    folders.iter().map(name).collect()
 }
 
 /// Columns and rows of a table that are wanted.
