@@ -181,9 +181,6 @@ impl ReadArgs {
                     "{name}: no phases ('phase_boundaries' is empty or missing)"
                 ));
             }
-            for doubt in phase_doubts(&list) {
-                self.verbosity.note(format!("{}: {doubt}", file.display()));
-            }
             if let Some(never) = list.iter().find(|phase| phase.start_ns == i64::MAX) {
                 let what = format!(
                     "{}: '{}' starts after the end of all clocks",
@@ -191,6 +188,12 @@ impl ReadArgs {
                     never.phase
                 );
                 return coded(Err(memtrace_labeller::Error::Phases { what }));
+            }
+            // A phase that ends before it begins is an error, which stands alone.
+            if list.iter().all(|phase| phase.start_ns <= phase.end_ns) {
+                for doubt in phase_doubts(&list) {
+                    self.verbosity.note(format!("{}: {doubt}", file.display()));
+                }
             }
         }
         if self.compat.is_some() {

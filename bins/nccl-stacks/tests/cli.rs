@@ -72,7 +72,7 @@ fn unreadable_input_is_3_and_named() {
     std::fs::create_dir(&none).unwrap();
     let out = run_in(folder.path(), &["nothing"]);
     assert_eq!(out.status.code(), Some(3));
-    assert!(stderr(&out).contains("no traces"));
+    assert!(stderr(&out).contains("nothing: this folder is empty: give one with traces"));
     let out = run_in(folder.path(), &["*.pftrace"]);
     assert_eq!(out.status.code(), Some(3));
 }

@@ -1,6 +1,6 @@
 //! Properties that a recording states about itself, for comparisons with another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perf_compare::{CAPTURE_SETTINGS, Recording};
 use rca_cycles::Analysis;
@@ -19,11 +19,23 @@ pub fn recording(trace: &Trace, analysis: &Analysis) -> Recording {
     recording.engine.clone_from(&analysis.engine);
     recording.rank = meta.rank().map(|rank| rank.0);
     recording.world_size = job.and_then(|job| job.world_size);
-    let settings = CAPTURE_SETTINGS.into_iter();
-    recording.capture = settings
-        .filter_map(|name| Some((name.to_owned(), is_on(meta.entry(name)?)?)))
-        .collect();
+    recording.capture = capture(|name| meta.entry(name));
     recording
+}
+
+/// Returns the settings of the profiler. Kineto states its schema always and a setting only where it is on.
+fn capture<'t>(entry: impl Fn(&str) -> Option<&'t str>) -> BTreeMap<String, bool> {
+    let unstated = entry("schemaVersion").map(|_| false);
+    let settings = CAPTURE_SETTINGS.into_iter();
+    settings
+        .filter_map(|name| {
+            let on = match entry(name) {
+                Some(text) => is_on(text),
+                None => unstated,
+            };
+            Some((name.to_owned(), on?))
+        })
+        .collect()
 }
 
 /// Parses a switch as Kineto writes it.
@@ -74,5 +86,29 @@ mod tests {
             (is_on("1"), is_on("false"), is_on("[]")),
             (Some(true), Some(false), None)
         );
+    }
+    #[test]
+    fn a_setting_that_kineto_does_not_state_is_off() {
+        let on = |entries: &[(&str, &'static str)]| -> Vec<String> {
+            let of = |name: &str| entries.iter().find(|e| e.0 == name).map(|e| e.1);
+            let capture = capture(of).into_iter();
+            capture.map(|(name, on)| format!("{name} {on}")).collect()
+        };
+        let stated = [
+            ("schemaVersion", "1"),
+            ("with_flops", "1"),
+            ("with_stack", "[]"),
+        ];
+        assert_eq!(
+            on(&stated),
+            [
+                "profile_memory false",
+                "record_shapes false",
+                "with_flops true",
+                "with_modules false"
+            ]
+        );
+        // What is not of Kineto states nothing by leaving it out.
+        assert_eq!(on(&stated[1..]), ["with_flops true"]);
     }
 }

@@ -1,5 +1,6 @@
 //! One perf-data file as series over cycles.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::kernel::{KernelClass, class_of};
@@ -147,7 +148,7 @@ impl Capture {
                 .then(a.mu_pct.total_cmp(&b.mu_pct))
         });
         let rows = sorted;
-        let mut cycles: BTreeMap<i64, (Cycle, BTreeSet<usize>)> = BTreeMap::new();
+        let mut cycles: BTreeMap<i64, (Cycle, BTreeMap<usize, f64>)> = BTreeMap::new();
         let mut anchors: BTreeSet<Name> = BTreeSet::new();
         let mut capture = Self {
             file,
@@ -169,10 +170,10 @@ impl Capture {
             };
             let (cycle, seen) = cycles
                 .entry(row.cycle)
-                .or_insert_with(|| (fresh, BTreeSet::new()));
+                .or_insert_with(|| (fresh, BTreeMap::new()));
             // Within a file the first row counts.
-            if seen.insert(part_of(row.pid).0) {
-                cycle.dur_us = cycle.dur_us.max(row.cycle_us);
+            if let Entry::Vacant(own) = seen.entry(part_of(row.pid).0) {
+                own.insert(row.cycle_us);
                 cycle.start_us = cycle.start_us.min(row.start_us);
             }
             anchors.extend(row.anchor);
@@ -182,13 +183,22 @@ impl Capture {
         let named = if anchors.len() > 1 { shape } else { template };
         let anchors: BTreeSet<String> = anchors.into_iter().map(|name| named(text(name))).collect();
         capture.anchors = anchors.into_iter().collect();
-        let complete = |seen: &BTreeSet<usize>| seen.len() == parts.len();
+        let complete = |seen: &BTreeMap<usize, f64>| seen.len() == parts.len();
         let common = cycles.values().filter(|(_, seen)| complete(seen)).count();
         if common >= COMMON {
             capture.partial_cycles = (cycles.len() - common) as u64;
             cycles.retain(|_, (_, seen)| complete(seen));
         }
-        capture.cycles = cycles.into_values().map(|(cycle, _)| cycle).collect();
+        let slowest = slowest(cycles.values().map(|(_, seen)| seen));
+        capture.cycles = cycles
+            .into_values()
+            .map(|(cycle, seen)| {
+                let own = slowest.and_then(|part| seen.get(&part).copied());
+                let longest = seen.values().copied().fold(0.0, f64::max);
+                let dur_us = own.unwrap_or(longest);
+                Cycle { dur_us, ..cycle }
+            })
+            .collect();
         capture.cycles.sort_by(|a, b| {
             a.start_us
                 .total_cmp(&b.start_us)
@@ -377,6 +387,27 @@ impl Capture {
     }
 }
 
+/// Returns the file of a job whose cycles last longest in all; the first of several. Ranks that wait for each other last
+/// equally long in all, but a pause may fall behind the begin of one rank's cycle and before that of another's: the
+/// longest of each number would count it twice.
+fn slowest<'c>(cycles: impl Iterator<Item = &'c BTreeMap<usize, f64>>) -> Option<usize> {
+    let seen: Vec<&BTreeMap<usize, f64>> = cycles.collect();
+    let parts = seen.iter().map(|own| own.len()).max()?;
+    let mut totals: BTreeMap<usize, f64> = BTreeMap::new();
+    for own in seen.iter().filter(|own| own.len() == parts) {
+        for (part, dur) in *own {
+            *totals.entry(*part).or_default() += dur;
+        }
+    }
+    let mut found: Option<(usize, f64)> = None;
+    for (part, total) in totals {
+        if found.is_none_or(|(_, most)| total > most) {
+            found = Some((part, total));
+        }
+    }
+    found.map(|(part, _)| part)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,5 +469,20 @@ mod tests {
         assert_eq!(of("topk").dur_us[1..], [0.0, 2.0]);
         assert_eq!(of("gemm").calls[1..], [1.0, 1.0]);
         assert_eq!(of("oncpu").dur_us, [50.0; 3]);
+    }
+    #[test]
+    fn a_pause_at_the_border_of_ranks_counts_once() {
+        // Rank 1 pauses before its mark, so that its cycle 2 is long, and cycle 3 of the ranks that wait for it.
+        let ranks = [[2.0, 2.0, 17.0, 2.0], [2.0, 17.0, 2.0, 2.0]];
+        let cycles: Vec<BTreeMap<usize, f64>> = (0..4)
+            .map(|at| ranks.iter().map(|own| own[at]).enumerate().collect())
+            .collect();
+        assert_eq!(slowest(cycles.iter()), Some(0));
+        // A cycle that one rank alone recorded says nothing of which is slower.
+        let mut cycles = cycles;
+        cycles[0].insert(1, 3.0);
+        cycles.push([(0, 100.0)].into());
+        assert_eq!(slowest(cycles.iter()), Some(1));
+        assert_eq!(slowest([].iter()), None);
     }
 }

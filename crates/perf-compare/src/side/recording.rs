@@ -22,13 +22,18 @@ pub struct Recording {
     pub rank: Option<u32>,
     /// Ranks of the job.
     pub world_size: Option<u32>,
-    /// Settings of the profiler that cost time or change what is recorded, by name: `with_stack`, `record_shapes`,
-    /// `profile_memory`.
+    /// Settings of the profiler that cost time or change what is recorded, by name ([`CAPTURE_SETTINGS`]).
     pub capture: BTreeMap<String, bool>,
 }
 
 /// Settings of a profiler that slow down the host.
-pub const CAPTURE_SETTINGS: [&str; 3] = ["with_stack", "record_shapes", "profile_memory"];
+pub const CAPTURE_SETTINGS: [&str; 5] = [
+    "with_stack",
+    "record_shapes",
+    "profile_memory",
+    "with_flops",
+    "with_modules",
+];
 
 impl Recording {
     /// The name of the file that states it for the tables of a job.

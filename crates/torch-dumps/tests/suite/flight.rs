@@ -324,8 +324,11 @@ fn older_forms_and_odd_records_are_read() {
     );
 }
 
-/// Dumps of four ranks in one group; each is (calls, last of the status: called, begun, completed).
-fn with_status(ranks: &[(Option<Vec<Value>>, Option<[i64; 3]>)], unreadable: &[u32]) -> Job {
+/// Calls of a rank, and the last of its status: called, begun, completed.
+type Stated = (Option<Vec<Value>>, Option<[i64; 3]>);
+
+/// Dumps of four ranks in one group.
+fn with_status(ranks: &[Stated], unreadable: &[u32]) -> Job {
     let dumps = (0..).zip(ranks).filter_map(|(rank, (calls, status))| {
         let status = status.map(|[called, begun, completed]| {
             json!({"0": {"last_enqueued_collective": called, "last_started_collective": begun,
