@@ -229,13 +229,6 @@ fn find(
     let mut plain: Vec<PathBuf> = Vec::new();
     for path in paths {
         let is_pattern = !path.exists() && path.to_string_lossy().contains(['*', '?']);
-        let is_member = path.to_string_lossy().contains('!');
-        if !is_pattern && !is_member && path.as_os_str() != "-" && !path.exists() {
-            return Err(cli::usage(format!(
-                "{}: no such file or folder",
-                path.display()
-            )));
-        }
         match is_pattern {
             true => plain.extend(byte_source::expand_inputs([path], |_| true)?),
             false => plain.push(path.clone()),

@@ -207,14 +207,23 @@ fn a_few_slow_steps_are_a_difference_though_the_median_stays() {
 }
 
 #[test]
-fn missing_paths_and_present_outputs_are_errors_of_usage() {
+fn a_missing_path_is_named_and_a_present_output_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("none.json").display().to_string();
-    assert_eq!(why(&[&missing]).status.code(), Some(2));
+    let healthy = data("serving/healthy");
+    for (paths, code) in [(vec![&missing], 3), (vec![&missing, &healthy], 0)] {
+        let paths: Vec<&str> = paths.into_iter().map(String::as_str).collect();
+        let output = why(&paths);
+        assert_eq!(output.status.code(), Some(code));
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("none.json: no such file: check the path"),
+            "{said}"
+        );
+    }
     let present = folder.path().join("present.pftrace");
     std::fs::write(&present, b"kept").expect("a file");
     let present = present.display().to_string();
-    let healthy = data("serving/healthy");
     assert_eq!(
         why(&[&healthy, "--perfetto", &present]).status.code(),
         Some(2)
