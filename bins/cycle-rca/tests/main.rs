@@ -193,6 +193,45 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
 }
 
 #[test]
+fn an_address_of_an_object_makes_no_new_function() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("in");
+    for (side, address) in [("normal", "7f3a5c1b2d80"), ("abnormal", "7fa9c1b2d111")] {
+        let config = Config {
+            seed: 5,
+            fault: match side {
+                "normal" => Fault::None,
+                _ => Fault::SlowKernel(KERNELS[1].0, 200),
+            },
+            ..Config::default()
+        };
+        let path = root.join(side).join("result.json");
+        write(&path, config);
+        let trace = std::fs::read_to_string(&path).unwrap();
+        let method = format!("<built-in method run of torch._C._Sampler object at 0x{address}>");
+        let named = trace.replace("Sampler.forward", &method);
+        assert_ne!(named, trace);
+        std::fs::write(&path, named).unwrap();
+    }
+    let out = folder.path().join("out");
+    let document = json(&run(&[
+        "batch",
+        text(&root),
+        "-o",
+        text(&out),
+        "--format",
+        "json",
+    ]));
+    let culprits = document["cases"][0]["culprits"].as_array().unwrap();
+    assert_eq!(culprits[0]["name"], KERNELS[1].0);
+    let names: Vec<&str> = culprits.iter().filter_map(|c| c["name"].as_str()).collect();
+    assert!(
+        !names.iter().any(|name| name.contains("_Sampler")),
+        "{names:?}"
+    );
+}
+
+#[test]
 fn batch_takes_every_recording_of_a_side_and_shows_what_it_found() {
     let folder = tempfile::tempdir().unwrap();
     for (side, fault, seed) in [

@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use trace_model::callstack::smart;
 use trace_model::kernel::{KernelClass, class_of};
 
 use super::class::Class;
@@ -282,7 +283,7 @@ impl Capture {
             .map(|(at, (number, _))| (*number, at))
             .collect();
         capture.processes = found.into_iter().map(|(_, process)| process).collect();
-        capture.functions = functions
+        capture.functions = by_plain_name(functions)
             .into_iter()
             .filter_map(|((pid, device, name, class), [dur_us, calls, bytes])| {
                 let kernel = (class == Class::Kernel).then(|| {
@@ -387,6 +388,33 @@ impl Capture {
     }
 }
 
+/// Adds up functions whose names differ in the addresses of objects alone, which differ from process to process: a function
+/// would be gone on one side and new on the other.
+fn by_plain_name(
+    functions: BTreeMap<FunctionKey, [Vec<f64>; 3]>,
+) -> BTreeMap<FunctionKey, [Vec<f64>; 3]> {
+    let mut plain: BTreeMap<FunctionKey, [Vec<f64>; 3]> = BTreeMap::new();
+    for ((pid, device, name, class), series) in functions {
+        let name = match name.contains(" at 0x") {
+            true => smart(&name).into_owned(),
+            false => name,
+        };
+        match plain.entry((pid, device, name, class)) {
+            Entry::Vacant(none) => {
+                none.insert(series);
+            }
+            Entry::Occupied(mut some) => {
+                let pairs = some.get_mut().iter_mut().zip(&series);
+                let values = pairs.flat_map(|(sums, more)| sums.iter_mut().zip(more));
+                for (sum, more) in values.filter(|(_, more)| !more.is_nan()) {
+                    *sum = if sum.is_nan() { *more } else { *sum + more };
+                }
+            }
+        }
+    }
+    plain
+}
+
 /// Returns the file of a job whose cycles last longest in all; the first of several. Ranks that wait for each other last
 /// equally long in all, but a pause may fall behind the begin of one rank's cycle and before that of another's: the
 /// longest of each number would count it twice.
@@ -484,5 +512,25 @@ mod tests {
         cycles.push([(0, 100.0)].into());
         assert_eq!(slowest(cycles.iter()), Some(1));
         assert_eq!(slowest([].iter()), None);
+    }
+    #[test]
+    fn objects_of_one_method_add_up() {
+        let class = Class::of("", "f", "Host");
+        let key = |name: &str| (1, "Host".to_owned(), name.to_owned(), class);
+        let none = f64::NAN;
+        let of = |durs: [f64; 3]| [durs, [1.0; 3], [none; 3]].map(|values| values.to_vec());
+        let functions: BTreeMap<FunctionKey, [Vec<f64>; 3]> = [
+            (key("<m of T object at 0x7f01>"), of([1.0, none, none])),
+            (key("<m of T object at 0x7f02>"), of([2.0, 4.0, none])),
+            (key("g"), of([8.0; 3])),
+        ]
+        .into();
+        let plain = by_plain_name(functions);
+        let [durs, calls, bytes] = plain.get(&key("<m of T object at 0x*>")).unwrap();
+        assert_eq!(
+            (plain.len(), &durs[..2], &calls[..]),
+            (2, &[3.0, 4.0][..], &[2.0; 3][..])
+        );
+        assert!(durs[2].is_nan() && bytes.iter().all(|b| b.is_nan()));
     }
 }

@@ -1,6 +1,9 @@
 //! Series of values by cycle, one for each thing that may be to blame.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
+use trace_model::callstack::smart;
 
 use super::{Compared, Evidence, Options, Side, ranks};
 use crate::analysis::Analysis;
@@ -113,9 +116,18 @@ impl Series {
     }
 }
 
+/// Returns `name` without the addresses of objects, which differ from process to process: the function would be gone on one
+/// side and new on the other.
+fn without_addresses(name: &str) -> Cow<'_, str> {
+    match name.contains(" at 0x") {
+        true => smart(name),
+        false => Cow::Borrowed(name),
+    }
+}
+
 /// Every function of either side as a series, tested; [`adjust()`] is still to be done.
 pub(super) fn hypotheses(a: &Side<'_>, b: &Side<'_>) -> Vec<Series> {
-    type Key<'n> = (&'n str, Kind, usize, i64);
+    type Key<'n> = (Cow<'n, str>, Kind, usize, i64);
     let mut index: FxHashMap<Key<'_>, usize> = FxHashMap::default();
     let mut list: Vec<Series> = Vec::new();
     let several = a.runs.ranks.max(b.runs.ranks) > 1;
@@ -138,10 +150,11 @@ pub(super) fn hypotheses(a: &Side<'_>, b: &Side<'_>) -> Vec<Series> {
                 } else {
                     f.device
                 };
-                let key = (f.name.as_str(), f.kind, rank, device);
+                let name = without_addresses(&f.name);
+                let key = (name.clone(), f.kind, rank, device);
                 let at = *index.entry(key).or_insert_with(|| {
                     list.push(Series {
-                        name: f.name.clone(),
+                        name: name.into_owned(),
                         kind: f.kind,
                         rank,
                         device: f.device,
