@@ -342,17 +342,21 @@ fn a_folder_that_cannot_be_listed_is_named_and_the_rest_answered() {
     let folder = one_long_run().write();
     let closed = folder.path().join("closed");
     std::fs::create_dir(&closed).expect("a folder");
-    let mode = |bits| std::fs::Permissions::from_mode(bits);
-    std::fs::set_permissions(&closed, mode(0o000)).expect("permissions");
-    let path = folder.path().display().to_string();
-    // Nothing is closed to the superuser.
-    let is_closed = std::fs::read_dir(&closed).is_err();
-    let output = why(&[&path, "--json"]);
-    let strict = why(&[&path, "--strict"]);
-    std::fs::set_permissions(&closed, mode(0o700)).expect("permissions");
-    if !is_closed {
-        return;
-    }
+    let set = |path: &std::path::Path, bits| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).expect("permissions");
+    };
+    set(&closed, 0o000);
+    set(folder.path(), 0o755);
+    let place = tempfile::tempdir().expect("a folder");
+    let tried = |word: &str| {
+        let mut tool = test_data::unprivileged(env!("CARGO_BIN_EXE_why").as_ref(), place.path());
+        tool.arg(folder.path())
+            .arg(word)
+            .output()
+            .expect("the tool runs")
+    };
+    let (output, strict) = (tried("--json"), tried("--strict"));
+    set(&closed, 0o700);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).expect("text");
     let document: Value = serde_json::from_str(&text).expect("JSON");

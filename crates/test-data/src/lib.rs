@@ -9,6 +9,7 @@
 //! ```
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Returns the folder `name` of the reference data.
 ///
@@ -32,6 +33,32 @@ pub fn root() -> PathBuf {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
         PathBuf::from,
     )
+}
+
+/// Returns a command of `program` that may not read what is closed to all: the superuser, to whom nothing is closed, runs a
+/// copy in the folder `place` as a user without rights.
+///
+/// # Panics
+///
+/// If the copy cannot be made: what is not tried must not pass.
+#[cfg(unix)]
+pub fn unprivileged(program: &Path, place: &Path) -> Command {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65_534;
+    let own = std::fs::metadata(place).unwrap_or_else(|error| panic!("{error}: {place:?}"));
+    if own.uid() != 0 {
+        return Command::new(program);
+    }
+    let open = std::fs::Permissions::from_mode(0o755);
+    let copy = place.join("program");
+    std::fs::set_permissions(place, open.clone())
+        .and_then(|()| std::fs::copy(program, &copy))
+        .and_then(|_| std::fs::set_permissions(&copy, open))
+        .unwrap_or_else(|error| panic!("{error}: {copy:?}"));
+    let mut command = Command::new(copy);
+    command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    command
 }
 
 #[cfg(test)]
