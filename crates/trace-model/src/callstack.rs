@@ -5,7 +5,7 @@ mod normalise;
 mod table;
 
 pub use frames::{FrameFilter, StackReader, StackRules};
-pub use normalise::{Normalise, smart, trim_digits};
+pub use normalise::{Normalise, smart, trim_digits, without_addresses};
 pub use table::{StackId, StackTable};
 
 /// Text of a slice without a name.

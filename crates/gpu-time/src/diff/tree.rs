@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxBuildHasher;
-use trace_model::callstack::smart;
+use trace_model::callstack::{smart, without_addresses};
 use trace_model::kernel::Activity;
 use trace_model::{ArgColumn, Slice, SliceId, StrId, TrackId};
 
@@ -331,10 +331,7 @@ impl<'t> Builder<'_, 't> {
 /// `modules/linear.py: forward`.
 pub(crate) fn without_place(name: &str) -> Cow<'_, str> {
     let Some((place, function)) = name.rsplit_once("): ") else {
-        return match name.contains(" at 0x") {
-            true => smart(name),
-            false => Cow::Borrowed(name),
-        };
+        return without_addresses(name);
     };
     let Some((path, line)) = place.rsplit_once('(') else {
         return Cow::Borrowed(name);

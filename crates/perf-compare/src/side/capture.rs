@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use trace_model::callstack::smart;
+use trace_model::callstack::without_addresses;
 use trace_model::kernel::{KernelClass, class_of};
 
 use super::class::Class;
@@ -388,17 +388,13 @@ impl Capture {
     }
 }
 
-/// Adds up functions whose names differ in the addresses of objects alone, which differ from process to process: a function
-/// would be gone on one side and new on the other.
+/// Adds up functions whose names differ in the addresses of objects alone.
 fn by_plain_name(
     functions: BTreeMap<FunctionKey, [Vec<f64>; 3]>,
 ) -> BTreeMap<FunctionKey, [Vec<f64>; 3]> {
     let mut plain: BTreeMap<FunctionKey, [Vec<f64>; 3]> = BTreeMap::new();
     for ((pid, device, name, class), series) in functions {
-        let name = match name.contains(" at 0x") {
-            true => smart(&name).into_owned(),
-            false => name,
-        };
+        let name = without_addresses(&name).into_owned();
         match plain.entry((pid, device, name, class)) {
             Entry::Vacant(none) => {
                 none.insert(series);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
-use trace_model::callstack::smart;
+use trace_model::callstack::without_addresses;
 
 use super::{Compared, Evidence, Options, Side, ranks};
 use crate::analysis::Analysis;
@@ -113,15 +113,6 @@ impl Series {
 
     pub(super) fn is_slower(&self, options: &Options, length: f64) -> bool {
         self.adjusted <= options.alpha && self.effect.0 >= options.least_share * length
-    }
-}
-
-/// Returns `name` without the addresses of objects, which differ from process to process: the function would be gone on one
-/// side and new on the other.
-fn without_addresses(name: &str) -> Cow<'_, str> {
-    match name.contains(" at 0x") {
-        true => smart(name),
-        false => Cow::Borrowed(name),
     }
 }
 

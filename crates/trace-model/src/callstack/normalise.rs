@@ -66,6 +66,22 @@ pub fn smart(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns `name` without the addresses of objects, which differ from process to process: by them, a method would be gone in
+/// one recording and new in another. Only names with an address change.
+///
+/// ```
+/// # use trace_model::callstack::without_addresses;
+/// let lock = "<built-in method acquire of _thread.lock object at 0x7f31c4a2d9b0>";
+/// assert_eq!(without_addresses(lock), "<built-in method acquire of _thread.lock object at 0x*>");
+/// assert_eq!(without_addresses("Layer_31"), "Layer_31");
+/// ```
+pub fn without_addresses(name: &str) -> Cow<'_, str> {
+    match name.contains(" at 0x") {
+        true => smart(name),
+        false => Cow::Borrowed(name),
+    }
+}
+
 /// Returns `true` for the step annotations of engines, whose names contain batch sizes and token
 /// counts.
 fn is_generated_step(name: &str) -> bool {
