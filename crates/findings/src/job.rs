@@ -6,10 +6,11 @@ use rustc_hash::FxHashMap;
 use trace_model::Waiting;
 use trace_model::interval::Interval;
 use trace_model::kernel::KernelClass;
-use trace_model::step_name::{step_batch, step_group, step_kind};
+use trace_model::step_name::{step_batch, step_group};
 
 use crate::document::{Note, Side};
 use crate::left_out::{leave_out_behind_others, leave_out_warm_up};
+use crate::place_in_code::place_in_code;
 use crate::recording::{Facts, Recording};
 
 /// Part of the time in collectives.
@@ -510,9 +511,8 @@ impl Job {
                         (whole - overlap(busy, span) - recorder).max(0)
                     }
                 };
-                // The name of a mark has the number of its step: its time is that of one place in the code.
                 let name = match segment.class {
-                    Class::HostOther => step_kind(&segment.name),
+                    Class::HostOther => place_in_code(&segment.name),
                     _ => segment.name.clone(),
                 };
                 let is_other = segment.on_rank != rank;

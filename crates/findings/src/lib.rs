@@ -38,6 +38,8 @@ mod job;
 mod left_out;
 mod limits;
 mod numbers;
+mod place_in_code;
+mod ranges;
 mod recording;
 mod sentence;
 mod single;
