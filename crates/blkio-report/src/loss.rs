@@ -18,9 +18,9 @@ const ENOUGH: f64 = 0.7;
 /// Shares of the completions that were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Loss {
-    /// Of all requests, with data and without.
+    /// Share lost of all requests, with or without data.
     pub(crate) all: f64,
-    /// Of reads and of writes.
+    /// Shares lost of reads and of writes.
     pub(crate) ways: [f64; 2],
 }
 
@@ -56,9 +56,9 @@ impl Loss {
 
 /// Weight of the time at a depth in what is added to the time with a request in flight, where this share of the requests is not seen.
 ///
-/// Of `n` requests in flight each is seen with probability `s`, so the generating function of the depths seen is that of the true ones at
-/// `1 - s + s z`. Its value at 0, the true share of the time with none, is that of the depths seen at `-(1 - s) / s`. Where few are seen
-/// that varies much, and only the time of those that are alone counts.
+/// Each of the `n` requests in flight is seen with probability `s`, so the generating function of the observed depths at `z` is that of the
+/// true depths at `1 - s + s z`. The true share of time with no request in flight is therefore the function of the observed depths at
+/// `-(1 - s) / s`. With few requests seen, that estimate is too noisy, and only the time in which a request is alone counts.
 pub(crate) fn hidden_weight(lost: f64, depth: u64) -> f64 {
     let kept = (1.0 - lost).max(1e-9);
     if kept < ENOUGH {

@@ -1,7 +1,7 @@
 //! Runs of contiguous requests.
 //!
-//! Most requests of an offloading engine start where the previous one ended. Analyses of the location and number of requests
-//! treat such a run as one.
+//! Most requests of an offloading engine start where the previous one ended. Analyses of where and how
+//! many requests are treat such a run as one.
 
 use std::sync::Arc;
 

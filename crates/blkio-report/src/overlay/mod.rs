@@ -196,7 +196,7 @@ fn in_64_bits(time_ns: i128) -> Option<u64> {
     u64::try_from(time_ns).ok()
 }
 
-/// Of some bins: time by what GPU and device did, the share in which the GPU waited for the device, the GPU's mean.
+/// Returns, for some bins, the time by state of GPU and device, the share in which the GPU waited for the device, and the GPU's mean use.
 fn table(bins: &[(bool, Option<f64>)]) -> (Value, Option<f64>, Option<f64>) {
     let mut table = [[0_u64; 2]; 2];
     let mut sum = 0.0;
