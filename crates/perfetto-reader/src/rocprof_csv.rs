@@ -2,7 +2,7 @@
 //!
 //! Columns are found by name. The events are those of the JSON of the same run.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read as _;
 
 use byte_source::Source;
 use serde_json::Value;
@@ -68,65 +68,43 @@ pub fn begins(head: &[u8]) -> bool {
     is_record && has(b"Correlation_Id") && has(b"Start_Timestamp") && has(b"End_Timestamp")
 }
 
-/// A table: its name, and the bytes.
-struct Rows<R> {
+/// A table of records.
+struct Rows<'t> {
     name: String,
-    reader: R,
-    line: u64,
     columns: Vec<String>,
-    bytes: u64,
+    reader: csv::Reader<&'t [u8]>,
 }
 
-impl<R: BufRead> Rows<R> {
-    fn new(name: String, reader: R) -> Result<Self, Error> {
+impl<'t> Rows<'t> {
+    fn new(name: &str, text: &'t [u8]) -> Result<Self, Error> {
+        let text = byte_source::magic::skip_utf8_bom(text);
         let mut rows = Self {
-            name,
-            reader,
-            line: 0,
+            name: name.to_owned(),
             columns: Vec::new(),
-            bytes: 0,
+            // A row that is cut has fewer cells.
+            reader: csv::ReaderBuilder::new()
+                .flexible(true)
+                .has_headers(false)
+                .from_reader(text),
         };
         let header = rows.next()?.unwrap_or_default();
-        let clean = |cell: String| cell.trim_start_matches('\u{feff}').trim().to_owned();
-        rows.columns = header.into_iter().map(clean).collect();
+        rows.columns = header.iter().map(|cell| cell.trim().to_owned()).collect();
         Ok(rows)
     }
 
-    /// Returns the cells of the next row. A quoted cell may hold commas, quotes (doubled) and line ends.
     fn next(&mut self) -> Result<Option<Vec<String>>, Error> {
-        let mut cells = vec![Vec::new()];
-        let (mut is_quoted, mut line) = (false, Vec::new());
-        loop {
-            line.clear();
-            let read = self.reader.read_until(b'\n', &mut line);
-            let read = read.map_err(|error| unreadable(&self.name, self.bytes, error))?;
-            if read == 0 {
-                break;
-            }
-            self.bytes += read as u64;
-            self.line += 1;
-            let mut rest = line.iter().copied().peekable();
-            while let Some(byte) = rest.next() {
-                match byte {
-                    b'"' if is_quoted && rest.next_if_eq(&b'"').is_some() => push(&mut cells, b'"'),
-                    b'"' => is_quoted = !is_quoted,
-                    b',' if !is_quoted => cells.push(Vec::new()),
-                    b'\r' | b'\n' if !is_quoted => {}
-                    byte => push(&mut cells, byte),
-                }
-            }
-            let is_blank = cells.len() == 1 && cells.iter().all(Vec::is_empty);
-            if !is_quoted && !is_blank {
-                break;
-            }
-        }
-        if cells.len() == 1 && cells.iter().all(Vec::is_empty) {
-            return Ok(None);
-        }
-        let cells = cells
+        let mut row = csv::ByteRecord::new();
+        let is_row = self.reader.read_byte_record(&mut row);
+        let is_row = is_row.map_err(|error| unreadable(&self.name, self.offset(), error.into()))?;
+        let cells = row
             .iter()
             .map(|cell| String::from_utf8_lossy(cell).into_owned());
-        Ok(Some(cells.collect()))
+        Ok(is_row.then(|| cells.collect()))
+    }
+
+    /// Byte behind the last row.
+    fn offset(&self) -> u64 {
+        self.reader.position().byte()
     }
 
     fn place(&self, column: &str) -> Option<usize> {
@@ -142,12 +120,6 @@ fn unreadable(name: &str, offset: u64, source: std::io::Error) -> Error {
         source,
     }
     .into()
-}
-
-fn push(cells: &mut [Vec<u8>], byte: u8) {
-    if let Some(cell) = cells.last_mut() {
-        cell.push(byte);
-    }
 }
 
 /// An agent of the table of agents.
@@ -215,7 +187,7 @@ pub fn read(files: Vec<Source>, options: &ReadOptions) -> Result<Trace, Error> {
     let mut used = Vec::new();
     let mut names = Vec::new();
     for (name, kind, text) in &tables {
-        let mut rows = Rows::new(name.clone(), BufReader::new(text.as_slice()))?;
+        let mut rows = Rows::new(name, text)?;
         if kind == "agent_info.csv" {
             agents_of(&mut rows, &mut agents, &mut names)?;
         } else if let Some(at) = rows.place("Process_Id") {
@@ -240,7 +212,7 @@ pub fn read(files: Vec<Source>, options: &ReadOptions) -> Result<Trace, Error> {
             continue;
         };
         if !category.is_empty() {
-            let rows = Rows::new(name.clone(), BufReader::new(text.as_slice()))?;
+            let rows = Rows::new(name, text)?;
             records(rows, category, &agents, &mut loader)?;
         }
         loader.builder.meta.input_bytes += text.len() as u64;
@@ -248,8 +220,8 @@ pub fn read(files: Vec<Source>, options: &ReadOptions) -> Result<Trace, Error> {
     loader.finish()
 }
 
-fn agents_of<R: BufRead>(
-    rows: &mut Rows<R>,
+fn agents_of(
+    rows: &mut Rows<'_>,
     agents: &mut Agents,
     names: &mut Vec<Value>,
 ) -> Result<(), Error> {
@@ -285,13 +257,13 @@ fn agents_of<R: BufRead>(
 }
 
 /// Reads the records of one file.
-fn records<R: BufRead>(
-    mut rows: Rows<R>,
+fn records(
+    mut rows: Rows<'_>,
     category: &'static str,
     agents: &Agents,
     loader: &mut Loader<'_>,
 ) -> Result<(), Error> {
-    let needed = |rows: &Rows<R>, column: &'static str| {
+    let needed = |rows: &Rows<'_>, column: &'static str| {
         rows.place(column).ok_or_else(|| Error::Json {
             name: rows.name.clone(),
             what: "the table of rocprofv3 lacks the columns of its times",
@@ -325,7 +297,7 @@ fn records<R: BufRead>(
         let (Some(start), Some(end)) = (int(Some(start)), int(Some(end))) else {
             loader.builder.meta.events += 1;
             let diagnostics = &mut loader.builder.diagnostics;
-            diagnostics.count(IssueKind::JsonNoTimestamp, Place::Byte(rows.bytes));
+            diagnostics.count(IssueKind::JsonNoTimestamp, Place::Byte(rows.offset()));
             continue;
         };
         let category = cell(domain).map_or(category, category_of);
