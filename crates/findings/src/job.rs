@@ -226,7 +226,7 @@ impl Job {
                     let doubts = found.doubts.iter();
                     notes.extend(doubts.map(|doubt| note(doubt.code(), &doubt.to_string())));
                 }
-                Err(error) => return Err(NoJob::SeveralJobs(few(&error.to_string()))),
+                Err(error) => return Err(NoJob::SeveralJobs(error.to_string())),
             }
         }
         let (mut facts, mut parts) = (Vec::new(), Vec::new());
@@ -683,28 +683,6 @@ pub(crate) fn overlap(all: &[Interval], (begin, end): Interval) -> i64 {
     sum
 }
 
-/// Maximum number of files that a sentence names.
-const NAMED: usize = 4;
-
-/// Returns a sentence with at most the first names of a list in parentheses.
-fn few(text: &str) -> String {
-    let Some((before, rest)) = text.split_once(" (") else {
-        return text.to_owned();
-    };
-    let Some((list, after)) = rest.split_once("): ") else {
-        return text.to_owned();
-    };
-    let names: Vec<&str> = list.split(", ").collect();
-    match names.get(..NAMED) {
-        Some(first) if names.len() > NAMED => format!(
-            "{before} ({} and {} more): {after}",
-            first.join(", "),
-            names.len() - NAMED
-        ),
-        _ => text.to_owned(),
-    }
-}
-
 /// Returns the wait of each run of a collective: for the last rank, or where a member is not known to be recorded, for the last
 /// recorded one.
 pub(crate) fn waits(collective: &CollectiveTime) -> &[Option<i64>] {
@@ -724,17 +702,6 @@ pub(crate) fn note(kind: &str, text: &str) -> Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sentences_name_few_files() {
-        let text = "5 files are recordings of rank 0 (a, b, c, d, e): they are several sessions";
-        let expected =
-            "5 files are recordings of rank 0 (a, b, c, d and 1 more): they are several sessions";
-        assert_eq!(few(text), expected);
-        let short = "2 files are recordings of rank 0 (a, b): they are several sessions";
-        assert_eq!(few(short), short);
-        assert_eq!(few("no ranks"), "no ranks");
-    }
 
     #[test]
     fn overlaps_are_those_of_single_instants() {

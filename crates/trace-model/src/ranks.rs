@@ -89,6 +89,9 @@ pub struct SameRank {
     pub session: Vec<String>,
 }
 
+/// Maximum number of files that a message names.
+const NAMED: usize = 4;
+
 impl fmt::Display for SameRank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = if self.is_stated {
@@ -97,7 +100,11 @@ impl fmt::Display for SameRank {
             " by their names"
         };
         let (rank, count) = (self.rank, self.files.len());
-        let files = self.files.join(", ");
+        let named = self.files.get(..NAMED).unwrap_or(&self.files);
+        let files = match count - named.len() {
+            0 => named.join(", "),
+            more => format!("{} and {more} more", named.join(", ")),
+        };
         write!(
             f,
             "{count} files are recordings of rank {rank}{by} ({files}): they are several sessions and not ranks of one \
@@ -295,6 +302,29 @@ mod tests {
     fn ranks(files: &[Recording<'_>]) -> (Vec<u32>, RankEvidence) {
         let found = assign(files).unwrap();
         (found.ranks.iter().map(|r| r.0).collect(), found.evidence)
+    }
+
+    #[test]
+    fn a_message_names_few_files() {
+        let said = |names: &[&str]| {
+            let own = SameRank {
+                rank: Rank(0),
+                files: names.iter().map(|name| (*name).to_owned()).collect(),
+                is_stated: true,
+                session: vec!["a".to_owned()],
+            };
+            own.to_string()
+        };
+        let four = said(&["a", "b", "c", "d"]);
+        assert!(
+            four.starts_with("4 files are recordings of rank 0 (a, b, c, d): "),
+            "{four}"
+        );
+        let six = said(&["a", "b", "c", "d", "e", "f"]);
+        assert!(
+            six.starts_with("6 files are recordings of rank 0 (a, b, c, d and 2 more): "),
+            "{six}"
+        );
     }
 
     #[test]
