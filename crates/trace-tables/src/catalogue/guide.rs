@@ -21,13 +21,13 @@ const FUNCTIONS: &str = "
 * Otherwise the language is that of [DataFusion](https://datafusion.apache.org/user-guide/sql/). The slices around many slices: walk `parent_id` with
   `WITH RECURSIVE`.
 * Integers have 64 bits, and no result wraps: a sum, difference, product or `sum()` that does not fit is an error. Times since 1970 are so large that
-  seven add up to too much: take `sum(ts - 1700000000000000000)`, `avg(ts)`, or `sum(CAST(ts AS DECIMAL(38, 0)))`.
+  six add up to too much: take `sum(ts - 1700000000000000000)`, `avg(ts)`, or `sum(CAST(ts AS DECIMAL(38, 0)))`.
 * `GLOB` works with a literal pattern. `LIKE` distinguishes case, as in other engines; in a query over Perfetto's views it does not, as in Perfetto.
 * Perfetto's modules, macros and `SPAN_JOIN` are refused with what to write instead.
 * Statements that write or read other files are refused unless `--allow-write DIR` names their folder. Views and tables of one's own last as long as
   the command or the prompt.
 * A query over several files runs over all of them: group by `rank` or `file_id`. A file that cannot be read is named, and the others answer; files
-  that end early or lost events are named with what is wrong. Of a data set, parts that are missing or damaged are named.
+  that end early or lost events are named with what is wrong. Of a data set, parts that are missing or cut are named.
 * Files of one folder are one `run`. Where two folders have one name, as many of the folders around them are added as tell them apart.
 ";
 
