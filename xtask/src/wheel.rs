@@ -9,23 +9,33 @@ use std::process::Command;
 /// Packages of the tests, from PyPI.
 const PACKAGES: &[&str] = &[
     "maturin>=1.7,<2",
+    "basedpyright",
     "duckdb",
+    "ipykernel",
+    "matplotlib",
     "mcp",
     "mypy",
+    "nbclient",
+    "nbformat",
     "pandas",
     "polars",
     "pyarrow",
     "pytest",
 ];
 
-/// `cargo xtask wheel [--torch]`: the step `wheel` of `ci`; with `--torch` PyTorch is installed as well (several gigabytes), for the
-/// test that profiles a real model.
+/// `cargo xtask wheel [--torch] [--spark]`: the step `wheel` of `ci`; with `--torch` PyTorch is installed as well (several gigabytes),
+/// for the test that profiles a real model, and with `--spark` PySpark (half a gigabyte, and Java is needed), for those of the data
+/// source.
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let options = Options::parse(args, &["torch"], &[])?;
-    match options.flag("torch") {
-        true => test(&["torch", "numpy"]),
-        false => test(&[]),
+    let options = Options::parse(args, &["torch", "spark"], &[])?;
+    let mut more = Vec::new();
+    if options.flag("torch") {
+        more.extend(["torch", "numpy"]);
     }
+    if options.flag("spark") {
+        more.push("pyspark>=4");
+    }
+    test(&more)
 }
 
 /// The step `wheel`.
@@ -103,7 +113,10 @@ fn test(more: &[&str]) -> Result<()> {
     run_command(types.arg(&settings).arg(tests.join("sample.py")))?;
     let mut types = call(&["-m", "mypy", "--config-file"]);
     run_command(types.arg(&settings).args(["-p", "inferscope"]))?;
-    run_command(&mut call(&["-m", "mypy.stubtest", "inferscope._native"]))
+    run_command(&mut call(&["-m", "mypy.stubtest", "inferscope._native"]))?;
+    // Pyright's checker with its own runtime, so that no Node.js is needed.
+    let mut types = call(&["-m", "basedpyright", "--project"]);
+    run_command(types.arg(&settings).arg(tests.join("sample.py")))
 }
 
 /// Returns the folder of build products.

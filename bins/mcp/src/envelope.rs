@@ -146,7 +146,11 @@ fn read(tool: &Tool, answer: &cli::in_process::Answer) -> Result<(Value, Vec<Val
     }
     let mut document = parse(&answer.output)?;
     let found = [&mut tables, &mut document].into_iter().find_map(|value| {
-        let member = value.get_mut(tool.rows)?;
+        let member = match value {
+            // A document that is the list of rows.
+            Value::Array(_) => value,
+            _ => value.get_mut(tool.rows)?,
+        };
         match member.take() {
             Value::Array(rows) => Some(rows),
             Value::Object(mut table) => match table.remove("rows")? {

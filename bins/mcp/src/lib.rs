@@ -24,8 +24,8 @@ pub type Runner = fn(Vec<OsString>) -> u8;
 
 const AFTER_HELP: &str = "\
 The server reads only what lies in the folders, symbolic links followed, and
-writes nothing. Its tools are why, show, compare, steps, kernels, ranks and
-extract; each answer is JSON of at most 25 kB with a cursor.
+writes nothing. Its tools are why, show, compare, steps, kernels, ranks, sql
+and extract; each answer is JSON of at most 25 kB with a cursor.
 
 Example, as the configuration of a client:
   {\"mcpServers\": {\"inferscope\":

@@ -34,6 +34,8 @@ enum Kind {
     PathsOf(&'static str),
     /// A word of the command.
     Word,
+    /// Statements as a word of the command.
+    Query,
     /// The value of an option.
     Text(&'static str),
     Integer(&'static str),
@@ -164,6 +166,22 @@ pub(crate) const TOOLS: &[Tool] = &[
         next: &[("why", "the reason why a rank is late")],
     },
     Tool {
+        name: "sql",
+        about: "One SQL query over the tables of recordings, for what no other tool answers; at most 1000 rows. SHOW TABLES lists the \
+                tables, DESCRIBE kernels the columns of one. Times are integers in nanoseconds.",
+        command: &["sql", "--limit=1000"],
+        arguments: &[
+            required(
+                "query",
+                Kind::Query,
+                "One statement: SELECT, WITH, SHOW TABLES, DESCRIBE, EXPLAIN",
+            ),
+            PATHS,
+        ],
+        rows: "rows",
+        next: &[("why", "the reason for the time of a step")],
+    },
+    Tool {
         name: "extract",
         about: "The events of the step that a finding costs most, in the order of time.",
         command: &["extract"],
@@ -201,7 +219,7 @@ impl Tool {
                 Kind::Paths | Kind::PathsOf(_) => {
                     json!({"type": "array", "items": {"type": "string"}, "minItems": 1})
                 }
-                Kind::Word | Kind::Text(_) => json!({"type": "string"}),
+                Kind::Word | Kind::Query | Kind::Text(_) => json!({"type": "string"}),
                 Kind::Integer(_) => json!({"type": "integer", "minimum": 0}),
                 Kind::Choice(_, values) => json!({"type": "string", "enum": values}),
             };
@@ -274,6 +292,8 @@ impl Tool {
                     );
                     words.push(word.to_owned());
                 }
+                // Behind an empty line it is neither an option nor the name of a file.
+                Kind::Query => words.push(format!("\n{}", text(name, value)?)),
                 Kind::Text(option) => words.push(format!("{option}={}", text(name, value)?)),
                 Kind::Integer(option) => {
                     let Some(number) = value.as_u64() else {
@@ -361,6 +381,9 @@ mod tests {
         assert!(good.words[3].ends_with("/t.json"));
         assert_eq!((good.limit, good.offset), (5, 20));
         assert!(ask("kernels", json!({"paths": "t.json"})).is_ok());
+        let query = json!({"paths": ["t.json"], "query": "--output=y"});
+        let words = ask("sql", query).unwrap().words;
+        assert_eq!(words[..3], ["sql", "--limit=1000", "\n--output=y"]);
         for (tool, bad) in [
             ("kernels", json!({})),
             ("kernels", json!({"paths": []})),
@@ -374,6 +397,7 @@ mod tests {
             ("kernels", json!({"paths": ["--output=y"]})),
             ("show", json!({"paths": ["t.json"], "id": "--output=y"})),
             ("why", json!({"paths": ["t.json"], "rank": -1})),
+            ("sql", json!({"paths": ["t.json"]})),
         ] {
             assert!(ask(tool, bad.clone()).is_err(), "{tool} {bad}");
         }

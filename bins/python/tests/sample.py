@@ -24,6 +24,8 @@ def program(path: str) -> None:
     table: inferscope.Table = path_of_step["steps"]
     count: int = len(table)
     print(count, inferscope.diff(trace, path).to_dict(), inferscope.compare("a", "b").notes)
+    rows = inferscope.sql("SELECT count(*) AS n FROM kernels", trace, "more.json", limit=1)
+    print(rows.to_dict(), trace.sql("SHOW TABLES").head(1))
     try:
         inferscope.rocpd("a.db").query("SELECT 1")
     except inferscope.InputError as error:

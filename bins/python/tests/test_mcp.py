@@ -12,7 +12,7 @@ import pytest
 from conftest import DATA, document
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
-TOOLS = {"why", "show", "compare", "steps", "kernels", "ranks", "extract"}
+TOOLS = {"why", "show", "compare", "steps", "kernels", "ranks", "sql", "extract"}
 LIMIT = 25_000
 
 #: Questions about planted recordings: folder, kind of the finding that answers, text that the sentence has.
@@ -117,6 +117,34 @@ def test_rows_are_those_of_the_commands_page_by_page() -> None:
     before = {file: file.stat().st_mtime_ns for file in DATA.glob("**/*")}
     talk(DATA, conversation)
     assert before == {file: file.stat().st_mtime_ns for file in DATA.glob("**/*")}
+
+
+def test_sql_is_bounded_and_reads_recordings_only() -> None:
+    path = "demo/demo-rank0.json.gz"
+
+    async def conversation(server: Session) -> None:
+        query = "SELECT class, sum(dur) AS ns FROM kernels GROUP BY class ORDER BY ns DESC"
+        answer = await server.call("sql", query=query, paths=[path])
+        assert answer["rows"] == document("sql", query, DATA / path, "--json") and answer["status"] == "answer"
+        cut = await server.call("sql", query="SELECT id, name FROM slices ORDER BY id", paths=[path], cursor="980", limit=50)
+        assert cut["total"] == 1000 and any("there are more" in note for note in cut["notes"])
+        assert [row["id"] for row in cut["rows"]] == list(range(980, 1000))
+        shown = await server.call("sql", query="SHOW TABLES", paths=[path])
+        assert {"kernels", "steps"} <= {row["name"] for row in shown["rows"]}
+        assert (await server.call("sql", query="SELECT * FROM kernels WHERE dur < 0", paths=[path]))["status"] == "nothing"
+        for query in (
+            "SELECT * FROM kernelz",
+            "SELECT * FROM '/etc/passwd'",
+            "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
+            "COPY kernels TO '/tmp/x.csv'",
+            "--output=x",
+            "/etc/passwd",
+            str(DATA / path),
+        ):
+            with pytest.raises(ValueError):
+                await server.call("sql", query=query, paths=[path])
+
+    talk(DATA, conversation)
 
 
 def test_nothing_outside_of_the_roots_is_read(tmp_path: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use cli::in_process::Call;
 use cli::{InputArgs, VerbosityArgs};
 use perfetto_reader::ArgPolicy;
 use trace_sql::{Inputs, Wanted};
@@ -26,6 +27,8 @@ pub(crate) struct Files {
     runs: Vec<Option<String>>,
     /// What is wrong with the files that were read, by file.
     warnings: Mutex<BTreeMap<usize, Vec<String>>>,
+    /// The run that threads of the engine read for, within another program.
+    call: Option<Call>,
 }
 
 impl Files {
@@ -43,6 +46,7 @@ impl Files {
             paths,
             input,
             compat: args.compat,
+            call: cli::in_process::current(),
         }
     }
 
@@ -81,14 +85,20 @@ impl Inputs for Files {
         let Some((path, name)) = self.paths.get(file).zip(self.names.get(file)) else {
             return Err(format!("no file {file}"));
         };
-        let read = trace_input::read(path, &self.input, quiet, |options| {
-            options.compat = self.compat;
-            options.args = match &wanted.args {
-                ArgKeys::None => ArgPolicy::None,
-                ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),
-                ArgKeys::All => ArgPolicy::All,
-            };
-        });
+        let read = || {
+            trace_input::read(path, &self.input, quiet, |options| {
+                options.compat = self.compat;
+                options.args = match &wanted.args {
+                    ArgKeys::None => ArgPolicy::None,
+                    ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),
+                    ArgKeys::All => ArgPolicy::All,
+                };
+            })
+        };
+        let read = match &self.call {
+            Some(call) => call.within(read),
+            None => read(),
+        };
         let read = read.map_err(|error| format!("{error:#}"))?;
         let mut found = trace_input::warnings(&read);
         found.extend(trace_input::nothing_inside(&read));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use byte_source::output::AtomicFile;
 use cli::{OrExit as _, Outcome, VerbosityArgs};
-use trace_sql::sink::{BinaryResults, Format, TextResults};
+use trace_sql::sink::{BinaryResults, Format, TableResult, TextResults};
 use trace_sql::{Engine, ErrorKind, Inputs, Options, SqlError};
 
 use crate::args::{FormatName, SqlCli};
@@ -70,6 +70,9 @@ fn run(args: SqlCli) -> anyhow::Result<Outcome> {
         ));
     }
     cli::refuse_overwrite(&paths, &args.output.output)?;
+    if format == Format::Json && to_stdout && cli::in_process::is_active() {
+        return give(&session, &text, &args);
+    }
     let mut out = Destination::open(&args)?;
     let engine = &session.engine;
     let done = match is_binary {
@@ -77,6 +80,27 @@ fn run(args: SqlCli) -> anyhow::Result<Outcome> {
         false => engine.run(&text, &mut text_results(&mut out, &args)),
     };
     finish(&session, done, out, args.verbosity)
+}
+
+/// Gives the rows to the program that runs the tool.
+fn give(session: &Session, text: &str, args: &SqlCli) -> anyhow::Result<Outcome> {
+    let mut rows = TableResult::new(args.limit.filter(|rows| *rows > 0));
+    session.engine.run(text, &mut rows).map_err(exit)?;
+    if rows.is_cut() {
+        let count = args.limit.unwrap_or_default();
+        args.verbosity
+            .note(format!("only the first {count} rows: there are more"));
+    }
+    let table = rows.into_table().map_err(exit)?;
+    cli::in_process::give_array(trace_tables::SCHEMA_VERSION, table);
+    match complain(session, args.verbosity) {
+        Outcome::Fine => Ok(Outcome::Fine),
+        // As other tools end that answer from a part of their inputs.
+        _ => Err(exit(SqlError::new(
+            ErrorKind::Input,
+            "not all inputs could be read",
+        ))),
+    }
 }
 
 /// Returns a writer of text results with the limit and the width of the command line.

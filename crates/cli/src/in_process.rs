@@ -63,6 +63,8 @@ pub enum Layout {
     Members,
     /// The columns and rows of the only table.
     Rows,
+    /// The rows of the only table, without columns.
+    Array,
 }
 
 impl Answer {
@@ -98,6 +100,9 @@ pub fn document<'t>(
             let layout = JsonLayout::Document(version);
             table.write_to(&mut JsonRowsWriter::new(&mut text, layout))?;
         }
+        (Layout::Array, Some(table)) => {
+            table.write_to(&mut JsonRowsWriter::new(&mut text, JsonLayout::Array))?;
+        }
         (_, first) => {
             let mut document = JsonDocument::new(&mut text, version)?;
             for table in first.into_iter().chain(tables) {
@@ -110,15 +115,20 @@ pub fn document<'t>(
 }
 
 impl Call {
-    /// Runs a tool on this thread and returns what it answered. Notes of threads that the tool starts go to standard error.
+    /// Runs a tool on this thread and returns what it answered. Threads that the tool starts are no part of the run, and their notes
+    /// go to standard error, unless they work [`within`](Self::within) it.
     pub fn run(&self, tool: impl FnOnce() -> u8) -> Answer {
-        let before = CURRENT.replace(Some(self.clone()));
-        let restore = Restore(before);
-        let code = tool();
-        drop(restore);
+        let code = self.within(tool);
         let mut answer = std::mem::take(&mut *self.collected());
         answer.code = code;
         answer
+    }
+
+    /// Does work of this run on another thread: what it reads counts as progress and can be stopped, its notes are collected.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = CURRENT.replace(Some(self.clone()));
+        let _restore = Restore(before);
+        work()
     }
 
     /// Returns the bytes read so far, and those known to be read in all.
@@ -150,8 +160,9 @@ impl Call {
     }
 }
 
-/// Returns the call that this thread runs a tool for.
-pub(crate) fn current() -> Option<Call> {
+/// Returns the call that this thread runs a tool for; `None` on a command line.
+#[must_use]
+pub fn current() -> Option<Call> {
     CURRENT.with_borrow(Clone::clone)
 }
 
@@ -172,9 +183,18 @@ pub fn give(version: SchemaVersion, tables: Vec<Table>, sentences: Vec<String>) 
 
 /// Same as [`give`], for a document that is one table.
 pub fn give_rows(version: SchemaVersion, table: Table) {
+    give_laid_out(Layout::Rows, version, table);
+}
+
+/// Same as [`give`], for a document that is the list of rows of one table.
+pub fn give_array(version: SchemaVersion, table: Table) {
+    give_laid_out(Layout::Array, version, table);
+}
+
+fn give_laid_out(layout: Layout, version: SchemaVersion, table: Table) {
     give(version, vec![table], Vec::new());
     if let Some(call) = current() {
-        call.collected().layout = Layout::Rows;
+        call.collected().layout = layout;
     }
 }
 
@@ -255,6 +275,18 @@ mod tests {
                 give_rows(SchemaVersion::new(1, 2), rows.into_table().unwrap());
                 return Ok(Outcome::Fine);
             }
+            "array" => {
+                let mut table = Table::new("rows", vec![Column::text("word")])?;
+                table.push(&[Cell::Text("a")])?;
+                give_array(SchemaVersion::new(1, 2), table);
+                return Ok(Outcome::Fine);
+            }
+            "thread" => {
+                let call = current().unwrap();
+                let work = || call.within(|| terminal::say("of a thread"));
+                std::thread::scope(|scope| scope.spawn(work).join()).unwrap();
+                return Ok(Outcome::Fine);
+            }
             "table" => {
                 let mut table = Table::new("words", vec![Column::text("word")])?;
                 table.push(&[Cell::Text("a")])?;
@@ -311,6 +343,20 @@ mod tests {
             json.starts_with("{\n\"schema_version\":\"1.2\",\n\"columns\":["),
             "{json}"
         );
+    }
+
+    #[test]
+    fn a_list_of_rows_has_nothing_around_it() {
+        let json = String::from_utf8(call(&["array"]).json().unwrap()).unwrap();
+        assert_eq!(
+            json.split_whitespace().collect::<String>(),
+            r#"[{"word":"a"}]"#
+        );
+    }
+
+    #[test]
+    fn threads_work_within_the_run() {
+        assert_eq!(call(&["thread"]).notes, ["of a thread"]);
     }
 
     #[test]

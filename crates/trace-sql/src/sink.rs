@@ -14,7 +14,7 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use report::{
-    Cell, Column, CsvOptions, CsvWriter, JsonLayout, JsonRowsWriter, RowSink, TextOptions,
+    Cell, Column, CsvOptions, CsvWriter, JsonLayout, JsonRowsWriter, RowSink, Table, TextOptions,
     TextWriter,
 };
 
@@ -258,10 +258,7 @@ impl Results for TextResults<'_> {
                 }
                 continue;
             }
-            let cells = columns
-                .iter()
-                .filter_map(|column| column.get(row).map(Value::cell));
-            sink.row(&cells.collect::<Vec<_>>()).map_err(output)?;
+            sink.row(&cells(&columns, row)).map_err(output)?;
         }
         Ok(true)
     }
@@ -295,6 +292,85 @@ impl std::fmt::Debug for BinaryResults<'_> {
             .field("format", &self.format)
             .finish_non_exhaustive()
     }
+}
+
+/// Keeps the rows of one result, for another program.
+#[derive(Debug)]
+pub struct TableResult {
+    limit: usize,
+    table: Option<Table>,
+    is_cut: bool,
+}
+
+impl TableResult {
+    /// Keeps at most `limit` rows.
+    #[must_use]
+    pub fn new(limit: Option<usize>) -> Self {
+        Self {
+            limit: limit.unwrap_or(usize::MAX),
+            table: None,
+            is_cut: false,
+        }
+    }
+
+    /// Returns `true` if there were more rows than the limit.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Returns the rows as a table of this name; it has none, and no column, after a statement without a result.
+    ///
+    /// # Errors
+    ///
+    /// Only if the name does not suit a table.
+    pub fn into_table(self) -> Result<Table, SqlError> {
+        match self.table {
+            Some(table) => Ok(table),
+            None => Table::new(ROWS, Vec::new()).map_err(output),
+        }
+    }
+}
+
+/// Name of the table of a result.
+const ROWS: &str = "rows";
+
+impl Results for TableResult {
+    fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError> {
+        if self.table.is_some() {
+            return Err(SqlError::usage(
+                "several results: give one query at a time, each result is a table of its own",
+            ));
+        }
+        self.table = Some(Table::new(ROWS, columns(schema)).map_err(output)?);
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &RecordBatch) -> Result<bool, SqlError> {
+        let Some(table) = &mut self.table else {
+            return Ok(false);
+        };
+        let columns = batch.columns().iter().map(|column| values(column));
+        let columns: Vec<Vec<Value>> = columns.collect::<Result<_, _>>()?;
+        for row in 0..batch.num_rows() {
+            if table.rows() >= self.limit {
+                self.is_cut = true;
+                return Ok(false);
+            }
+            table.push(&cells(&columns, row)).map_err(output)?;
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
+/// Returns the cells of a row.
+fn cells(columns: &[Vec<Value>], row: usize) -> Vec<Cell<'_>> {
+    let cells = columns.iter().filter_map(|column| column.get(row));
+    cells.map(Value::cell).collect()
 }
 
 /// Writes one result as Parquet or Arrow.

@@ -19,7 +19,7 @@ from ._errors import (
     OutputError,
     UsageError,
 )
-from ._functions import Rocpd, blkio, changed, compare, diff, memtrace, rocpd, why
+from ._functions import Rocpd, blkio, changed, compare, diff, memtrace, rocpd, sql, why
 from ._native import __version__
 from ._result import Result, Table, Why
 from ._trace import Job, Trace, open
@@ -46,5 +46,6 @@ __all__ = [
     "memtrace",
     "open",
     "rocpd",
+    "sql",
     "why",
 ]

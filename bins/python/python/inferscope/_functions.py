@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from . import _native, _result
 from ._call import paths_of, run, words_of
 
@@ -31,6 +33,19 @@ def changed(baseline: Side, candidate: Side, **options: Option) -> _result.Why:
     """Return what made the candidate slower or faster than the baseline."""
     words = ["why", "--json", *words_of(options), "--baseline", *_side(baseline), "--candidate", *_side(candidate)]
     return _result.Why(run(words, answers=(0, 1, 3)), words)
+
+
+def sql(query: str, *paths: Side, **options: Option) -> _result.SqlRows:
+    """Return the rows of one SQL query over recordings, or over a data set of `inferscope export`.
+
+    `SHOW TABLES` lists the tables, `DESCRIBE kernels` the columns of one. Without paths these two are answered.
+    """
+    text = query.strip()
+    # A word of the command line that is neither an option nor a path.
+    if text.startswith("-") or len(text.split(None, 1)) < 2 or os.path.exists(text):
+        text = f"\n{text}"
+    words = ["sql", *words_of(options), text, *(path for side in paths for path in _side(side)), "--json"]
+    return _result.SqlRows(run(words, answers=(0,)), words)
 
 
 def diff(a: Side, b: Side, **options: Option) -> _result.Diff:
@@ -86,7 +101,6 @@ class Rocpd(_result.Frozen):
     def _written(self, words: list[str]) -> _result.RocpdTable:
         # These commands write JSON to files only.
         import json
-        import os
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="inferscope-") as folder:

@@ -329,6 +329,12 @@ class TraceTable(Result):
     __slots__ = ()
 
 
+class SqlRows(Result):
+    """Rows of an SQL query: `sql`."""
+
+    __slots__ = ()
+
+
 class RocpdTable(Result):
     """Rows from rocPD databases."""
 

@@ -87,6 +87,12 @@ class _Recorded(_result.Frozen):
         rows = [f"kernel {given} {name} | {name}<*>\n" for name, given in found.items() if given is not None]
         return "".join(rows)
 
+    def sql(self, query: str, **options: Option) -> _result.SqlRows:
+        """Return the rows of one SQL query; `inferscope.sql` has the details."""
+        from ._functions import sql
+
+        return sql(query, self, **options)
+
     def summary(self, **options: Option) -> _result.Summary:
         """Return what is in each trace, and what is missing in it."""
         return self._ask(_result.Summary, ["trace-info", "summary"], dict(options))
