@@ -116,7 +116,8 @@ fn test(more: &[&str]) -> Result<()> {
     run_command(&mut call(&["-m", "mypy.stubtest", "inferscope._native"]))?;
     // Pyright's checker with its own runtime, so that no Node.js is needed.
     let mut types = call(&["-m", "basedpyright", "--project"]);
-    run_command(types.arg(&settings).arg(tests.join("sample.py")))
+    types.arg(&settings).arg("--pythonpath").arg(&python);
+    run_command(types.arg(tests.join("sample.py")))
 }
 
 /// Returns the folder of build products.

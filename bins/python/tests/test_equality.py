@@ -56,6 +56,13 @@ def test_methods_of_a_trace_equal_their_commands(path: pathlib.Path, ask: Ask, w
     assert result.exit_code == done.returncode
 
 
+def test_answers_in_words_are_those_of_the_text() -> None:
+    for ask, words in ((lambda t: t.gpu_time(), "gpu"), (lambda t: t.steps(), "critical-path"), (lambda t: t.roofline(), "roofline")):
+        sentences = ask(inferscope.open(RANK0)).sentences
+        text = " ".join(command("trace-info", words, RANK0).stdout.decode().split())
+        assert sentences and all(sentence and " ".join(sentence.split()) in text for sentence in sentences)
+
+
 @pytest.mark.parametrize("scope", [{}, {"phase": "decode"}])
 def test_why_equals_its_command(scope: dict[str, str]) -> None:
     job = inferscope.open(DATA / "serving" / "late-host")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +22,9 @@ JOB = DATA / "serving" / "late-host"
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
+    # Workers take the Python of the path otherwise.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+
     import inferscope.spark
     from pyspark.sql import SparkSession
 

@@ -158,12 +158,13 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
     let traces = report.traces()?;
-    // Which of host and device waits for the other is said of each trace in text, and needs all calls of the host: of a large
+    // Which of host and device waits for the other is said of each trace in words, and needs all calls of the host: of a large
     // export they are too many to be kept, and the text says so.
-    let is_text = matches!(
-        report.format.format(),
-        ReportFormat::Text | ReportFormat::Md
-    );
+    let is_text = cli::in_process::is_active()
+        || matches!(
+            report.format.format(),
+            ReportFormat::Text | ReportFormat::Md
+        );
     let is_one_table = traces.len() > 1 && !args.is_parted() && !args.details;
     let wants_headline = is_text && !is_one_table;
     let is_large = traces.iter().any(|path| trace_input::is_large_export(path));
