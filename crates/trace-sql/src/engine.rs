@@ -275,7 +275,11 @@ impl Engine {
             let own = match inner.as_ref() {
                 ast::Statement::ShowTables { .. } => Some(statement::show_tables()),
                 ast::Statement::ExplainTable { table_name, .. } => {
-                    let name = table_name.to_string();
+                    let name = match table_name.0.as_slice() {
+                        [part] => part.as_ident().map(|name| name.value.clone()),
+                        _ => None,
+                    };
+                    let name = name.unwrap_or_else(|| table_name.to_string());
                     let found = statement::describe(&name);
                     if found.is_none() && !self.table_names().contains(&name) {
                         return Err(statement::no_table(&name, &self.table_names()));

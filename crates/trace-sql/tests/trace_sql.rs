@@ -105,6 +105,8 @@ fn every_table_and_view_can_be_read_whole() {
         assert!(count > 0 || table.name == "counters", "{}", table.name);
         let described = csv(&engine, &format!("DESCRIBE {}", table.name)).unwrap();
         assert_eq!(described.lines().count(), header.len() + 1);
+        let quoted = csv(&engine, &format!("DESCRIBE \"{}\"", table.name)).unwrap();
+        assert_eq!(quoted, described);
     }
     for view in VIEWS {
         csv(
