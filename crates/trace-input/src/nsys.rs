@@ -26,7 +26,7 @@ pub fn file_of(path: &Path) -> &Path {
 
 /// Size of an export from which on not all calls of its host are kept where the answer can do without, in bytes: a trace of all
 /// has several times the size of its file.
-const LARGE: u64 = 1 << 30;
+const LARGE: u64 = 128 << 20;
 
 /// Returns `true` for a database so large that not all calls of its host should be kept.
 pub fn is_large_export(path: &Path) -> bool {
@@ -256,7 +256,8 @@ pub(crate) fn open(mut source: Source, path: &Path) -> anyhow::Result<Found> {
     Ok(Found::Source(Box::new(source)))
 }
 
-/// Reads an export into a trace.
+/// Reads an export into a trace; if there is a `take` and it is possible, all but GPU activities, which go there. The second
+/// result says whether they did.
 ///
 /// # Errors
 ///
@@ -266,8 +267,8 @@ pub(crate) fn load(
     process: Option<ProcessKey>,
     options: &ReadOptions,
     clock_shift_ns: i64,
-    verbosity: VerbosityArgs,
-) -> anyhow::Result<Trace> {
+    (verbosity, take): (VerbosityArgs, Option<&mut dyn FnMut(&nsys_db::Work<'_>)>),
+) -> anyhow::Result<(Trace, bool)> {
     if let Some(warning) = export.warning() {
         verbosity.note(format!("warning: {warning}"));
     }
@@ -283,5 +284,11 @@ pub(crate) fn load(
     load.places = options.places;
     load.clock_shift_ns = clock_shift_ns;
     load.process = process;
-    Ok(nsys_db::load(export, &load)?)
+    load.threads = options.worker_threads();
+    if let Some(take) = take
+        && let Some(rest) = nsys_db::pass(export, &load, take)?
+    {
+        return Ok((rest, true));
+    }
+    Ok((nsys_db::load(export, &load)?, false))
 }
