@@ -33,7 +33,8 @@ fn shown(ns: i64) -> String {
 }
 
 /// Limits of a recording that bear on a breakdown of GPU time.
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 9] = [
+    "source_incomplete",
     "events_lost",
     "process_without_work",
     "graph_launches_without_record",

@@ -38,7 +38,7 @@ mod repair;
 mod slim;
 mod split;
 
-pub use merge::{Alignment, manifest, rank};
+pub use merge::{Alignment, copy_name, manifest, rank};
 pub use redact::redact;
 pub use repair::{Repaired, repair};
 pub use slim::{Slim, slim};

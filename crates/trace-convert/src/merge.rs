@@ -113,6 +113,15 @@ impl Edit for Placed<'_> {
     }
 }
 
+/// Returns the name of a Perfetto copy of a recording whose format Perfetto does not open; of a process of an export, its own.
+///
+/// ```
+/// assert_eq!(trace_convert::copy_name("run.sqlite!70001"), "run.sqlite-70001.pftrace");
+/// ```
+pub fn copy_name(name: &str) -> String {
+    format!("{}.pftrace", name.replace('!', "-"))
+}
+
 /// Returns the clock offsets between files as Perfetto reads them from an archive (`perfetto_manifest`, version 1): for each file its name,
 /// its alignment with the first, and `true` if it is a Perfetto trace, whose times are those of the boot-time clock.
 pub fn manifest(files: &[(String, Alignment, bool)]) -> Value {

@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::Context as _;
 use byte_source::{Progress, Source};
 use cli::{InputArgs, ProgressLine, Stage, VerbosityArgs};
-use perfetto_reader::{ArgPolicy, ReadOptions};
+use perfetto_reader::{ArgPolicy, ReadOptions, SOURCE_INCOMPLETE};
 use trace_model::{IssueKind, Severity, Trace};
 
 use crate::files::{is_package, short_name};
@@ -92,11 +92,12 @@ fn read_quietly(
     if let Some(files) = rocprof::files(path) {
         let name = path.display().to_string();
         let trace = Stage::time("read", verbosity, || {
-            let open = |file: &PathBuf| {
+            let open = |at: usize| {
+                let file: &Path = files.get(at).map_or(path, PathBuf::as_path);
                 Source::open(file, &input.open_options(Some(Arc::clone(&counter))))
             };
-            let sources = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-            perfetto_reader::rocprof_csv::read(sources, &options).map_err(anyhow::Error::new)
+            perfetto_reader::rocprof_csv::read(files.len(), open, &options)
+                .map_err(anyhow::Error::new)
         });
         return Ok(whole(name, trace?));
     }
@@ -213,7 +214,8 @@ pub fn warnings(read: &NamedTrace) -> Vec<String> {
     // Numbers of a trace without such a table look like those of a whole one.
     let limits = read.trace.meta().limits.iter();
     let unread = limits.filter(|limit| {
-        (limit.is_reason && limit.code == "table_not_read") || limit.code == "bad_value"
+        (limit.is_reason && limit.code == "table_not_read")
+            || ["bad_value", SOURCE_INCOMPLETE].contains(&limit.code)
     });
     let mut lines: Vec<String> = unread
         .map(|limit| format!("warning: {}: {}", read.name, limit.text))
