@@ -163,7 +163,15 @@ impl Loader<'_> {
             )
         });
         let facts = self.facts(missing, covered, lost);
-        let entries = self.device_entries();
+        let mut entries = self.device_entries();
+        let mut ranks = Vec::new();
+        for process in &self.options.ranks {
+            let rank = self.rank_of(*process)?;
+            ranks.push(json!([process.pid(), rank]));
+        }
+        if !ranks.is_empty() {
+            entries.push(("rankProcesses".to_owned(), Json::from(ranks).to_string()));
+        }
         let (rank, world) = self.own_rank()?;
         let meta = &mut self.builder.meta;
         meta.limits = limits.0;

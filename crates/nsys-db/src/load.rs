@@ -34,6 +34,9 @@ pub struct LoadOptions {
     /// Keep only the slices of the host that say what launched GPU activity: the launch calls, the operators, and ranges whose
     /// names begin like one of these. The others are counted. If there is no GPU activity, all are kept. Default is all.
     pub host_names: Option<Vec<&'static str>>,
+    /// Processes that are ranks of a job: the trace states them, with their ranks, in its metadata (`rankProcesses`), so that a
+    /// copy can be parted again. Default is none.
+    pub ranks: Vec<ProcessKey>,
     /// Nanoseconds to add to the offset from recorded times to Unix time, to put several reports on one clock. Default is 0.
     pub clock_shift_ns: i64,
     /// Read counters, and when threads were off their CPU: often the largest tables. Default is true.
@@ -52,6 +55,7 @@ impl Default for LoadOptions {
             range: None,
             process: None,
             host_names: None,
+            ranks: Vec::new(),
             clock_shift_ns: 0,
             counters: true,
             places: trace_model::DEFAULT_PLACES,

@@ -48,6 +48,7 @@ pub fn rank(
     };
     copy(trace, &mut edit, |builder| {
         builder.meta.base_time_ns = base_ns;
+        builder.meta.entries.retain(|(key, _)| key != crate::RANKS);
         if place > 0 {
             builder.meta.entries.clear();
             builder.meta.distributed = None;

@@ -81,6 +81,14 @@ fn read_quietly(
         let name = path.display().to_string();
         return Ok(whole(name, trace));
     }
+    if let Some((file, pid)) = nsys::process_of_copy(path) {
+        let all = (choose, None);
+        let (read, _) = read_quietly(file, input, verbosity, counter, clock_shift_ns, all)?;
+        let part = trace_convert::part_of_pid(&read.trace, pid);
+        let part = part.with_context(|| format!("{}: no process {pid}", file.display()))?;
+        let trace = trace_convert::part(&read.trace, &part)?;
+        return Ok(whole(path.display().to_string(), trace));
+    }
     let mut options = ReadOptions::default();
     options.threads = input.threads().get();
     options.strict = input.strict;

@@ -26,6 +26,8 @@ pub(super) fn is_wanted(key: &str) -> bool {
         "profile_memory",
         "host_name",
         "metadata",
+        // Processes that are ranks of a job.
+        "rankProcesses",
         LAUNCHES_WITHIN_PROCESS,
         source_issues::KEY,
     ];
