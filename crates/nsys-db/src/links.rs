@@ -96,12 +96,12 @@ pub(crate) struct CallStarts {
 }
 
 impl CallStarts {
-    pub(crate) fn new(ids: &LinkedIds) -> Self {
+    pub(crate) fn new(ids: LinkedIds) -> Self {
         let mut before = 0;
         let mut blocks = FxHashMap::default();
         blocks.reserve(ids.blocks.len());
-        for (key, bits) in &ids.blocks {
-            blocks.insert(*key, (*bits, before));
+        for (key, bits) in ids.blocks {
+            blocks.insert(key, (bits, before));
             before += bits.count_ones() as usize;
         }
         let keys = (0..before).map(|_| AtomicU64::new(NONE)).collect();
@@ -155,7 +155,7 @@ mod tests {
         ids.rename(ProcessKey::UNKNOWN, two);
         let ids = ids.sealed();
         assert!(ids.contains(two, 3) && !ids.contains(one, 3) && ids.contains(one, i64::MIN));
-        let starts = CallStarts::new(&ids);
+        let starts = CallStarts::new(ids);
         assert!(starts.add(one, 2, -700, false));
         assert!(starts.add(one, 2, 40, true) && starts.add(one, 2, 30, true));
         assert!(starts.add(one, -5, -9, false));

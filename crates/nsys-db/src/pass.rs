@@ -214,9 +214,7 @@ impl<'e> Loader<'e> {
     }
 
     fn count_api(&mut self, leaves: Option<&'e Leaves>) -> Result<CallStarts> {
-        let linked = self.linked.take().unwrap_or_default();
-        let starts = CallStarts::new(&linked);
-        self.linked = Some(linked);
+        let starts = CallStarts::new(self.linked.take().unwrap_or_default());
         let (wanted, empty, export) = (self.options.process, &self.tally, self.export);
         let columns = [
             "start",
