@@ -136,6 +136,15 @@ fn note_sizes(verbosity: VerbosityArgs, from: &Path, to: &Path, (before, after):
         of(from)
     );
     verbosity.note(format!("{}: {text}", to.display()));
+    let bytes = |path: &Path| std::fs::metadata(path).map(|found| found.len()).ok();
+    let is_smaller = bytes(to) < bytes(from);
+    let is_packed = to.extension().is_some_and(|end| end == "gz");
+    if !is_smaller && !is_packed && bytes(to).is_some() && bytes(from).is_some() {
+        verbosity.note(format!(
+            "note: {}: the copy is no smaller than the original: a name that ends in .json.gz makes it compressed",
+            to.display()
+        ));
+    }
 }
 
 pub(crate) fn slim(args: &SlimArgs) -> anyhow::Result<Outcome> {
