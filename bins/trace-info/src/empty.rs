@@ -67,13 +67,13 @@ pub(crate) fn read_each<T: Send>(
     choose: impl Fn(&mut ReadOptions) + Sync,
     analyse: impl Fn(&NamedTrace) -> anyhow::Result<(T, Option<NoGpuWork>)> + Sync,
 ) -> anyhow::Result<Answers<T>> {
-    let never = (|| None::<()>, |(): &mut (), _: &Passing<'_>| {});
+    let never = (|| None::<()>, |(): &mut (), _: &Passing<'_>| {}, false);
     let analyse = |input: &NamedTrace, _: Option<()>| analyse(input);
     read_each_passing(report, paths, choose, never, analyse)
 }
 
 /// Reads several traces as [`read_each`] does, without keeping GPU activities where [`trace_input::read_each_passing`] can do
-/// without: `take` gets them, with a state made by `fresh`.
+/// without: `take` gets them, with a state made by `fresh`, and with their launches if `launches`.
 ///
 /// # Errors
 ///
@@ -82,9 +82,10 @@ pub(crate) fn read_each_passing<T: Send, C>(
     report: &ReportArgs,
     paths: &[PathBuf],
     choose: impl Fn(&mut ReadOptions) + Sync,
-    (fresh, take): (
+    (fresh, take, launches): (
         impl Fn() -> Option<C> + Sync,
         impl Fn(&mut C, &Passing<'_>) + Sync,
+        bool,
     ),
     analyse: impl Fn(&NamedTrace, Option<C>) -> anyhow::Result<(T, Option<NoGpuWork>)> + Sync,
 ) -> anyhow::Result<Answers<T>> {
@@ -117,7 +118,7 @@ pub(crate) fn read_each_passing<T: Send, C>(
         Ok(((input.name.clone(), input.label.clone()), result, why))
     };
     let (input, verbosity) = (&report.input, report.verbosity);
-    let passing = (fresh, take);
+    let passing = (fresh, take, launches);
     let each = trace_input::read_each_passing(paths, input, verbosity, choose, passing, analyse)?;
     let mut answers = Answers {
         results: Vec::with_capacity(each.results.len()),

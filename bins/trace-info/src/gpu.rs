@@ -186,7 +186,7 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
                 options.host = HostSlices::Launching(HOST_MARKS.to_vec());
             }
         },
-        (fresh, PassingTime::add),
+        (fresh, PassingTime::add, true),
         |input, passed| match passed {
             Some(passed) => Ok((answer_passed(args, input, passed, wants_headline), None)),
             None => answer(args, input, wants_headline, reads_host),

@@ -197,7 +197,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
                 options.host = perfetto_reader::HostSlices::Launching(Vec::new());
             }
         },
-        (fresh, PassingKernels::add),
+        (fresh, PassingKernels::add, false),
         |input, passed| {
             if let Some(passed) = passed {
                 let trace = input.label.clone();

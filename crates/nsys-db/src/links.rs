@@ -96,7 +96,8 @@ pub(crate) struct CallStarts {
 }
 
 impl CallStarts {
-    pub(crate) fn new(ids: LinkedIds) -> Self {
+    /// Creates an empty table of these ids; without `keeps`, it only tells which ids GPU activities have.
+    pub(crate) fn new(ids: LinkedIds, keeps: bool) -> Self {
         let mut before = 0;
         let mut blocks = FxHashMap::default();
         blocks.reserve(ids.blocks.len());
@@ -104,24 +105,29 @@ impl CallStarts {
             blocks.insert(key, (bits, before));
             before += bits.count_ones() as usize;
         }
-        let keys = (0..before).map(|_| AtomicU64::new(NONE)).collect();
+        let kept = if keeps { before } else { 0 };
+        let keys = (0..kept).map(|_| AtomicU64::new(NONE)).collect();
         Self { blocks, keys }
     }
 
-    fn slot(&self, process: ProcessKey, id: i64) -> Option<&AtomicU64> {
+    /// Returns the place of an id, if a GPU activity has it.
+    fn place(&self, process: ProcessKey, id: i64) -> Option<usize> {
         let (block, bit) = place(id);
         let (bits, before) = self.blocks.get(&(process, block))?;
         if bits & bit == 0 {
             return None;
         }
         let rank = (bits & (bit - 1)).count_ones() as usize;
-        self.keys.get(before + rank)
+        Some(before + rank)
     }
 
     /// Adds a call. Returns `true` if a GPU activity has its id.
     pub(crate) fn add(&self, process: ProcessKey, id: i64, start_ns: i64, launches: bool) -> bool {
-        let Some(slot) = self.slot(process, id) else {
+        let Some(place) = self.place(process, id) else {
             return false;
+        };
+        let Some(slot) = self.keys.get(place) else {
+            return true;
         };
         // Possible times are far from the limits, so order survives the move to unsigned numbers.
         let moved = start_ns.cast_unsigned().wrapping_add(1 << 62) & (OTHER - 1);
@@ -132,7 +138,11 @@ impl CallStarts {
 
     /// Returns the start of the call that launched the activities of an id.
     pub(crate) fn of(&self, process: ProcessKey, id: i64) -> Option<i64> {
-        let key = self.slot(process, id)?.load(Ordering::Relaxed);
+        if self.keys.is_empty() {
+            return None;
+        }
+        let slot = self.keys.get(self.place(process, id)?)?;
+        let key = slot.load(Ordering::Relaxed);
         let moved = key & (OTHER - 1);
         (key != NONE).then(|| moved.wrapping_sub(1 << 62).cast_signed())
     }
@@ -155,7 +165,7 @@ mod tests {
         ids.rename(ProcessKey::UNKNOWN, two);
         let ids = ids.sealed();
         assert!(ids.contains(two, 3) && !ids.contains(one, 3) && ids.contains(one, i64::MIN));
-        let starts = CallStarts::new(ids);
+        let starts = CallStarts::new(ids, true);
         assert!(starts.add(one, 2, -700, false));
         assert!(starts.add(one, 2, 40, true) && starts.add(one, 2, 30, true));
         assert!(starts.add(one, -5, -9, false));

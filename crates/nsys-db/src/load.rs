@@ -41,6 +41,8 @@ pub struct LoadOptions {
     pub clock_shift_ns: i64,
     /// Read counters, and when threads were off their CPU: often the largest tables. Default is true.
     pub counters: bool,
+    /// [`pass`](crate::pass()) says when the calls started that launched activities: 8 bytes for each. Default is true.
+    pub launches: bool,
     /// Maximum number of places kept per kind of issue. Default is [`trace_model::DEFAULT_PLACES`].
     pub places: usize,
     /// Threads that read large tables; the result does not depend on it. Default is 1.
@@ -58,6 +60,7 @@ impl Default for LoadOptions {
             ranks: Vec::new(),
             clock_shift_ns: 0,
             counters: true,
+            launches: true,
             places: trace_model::DEFAULT_PLACES,
             threads: 1,
         }

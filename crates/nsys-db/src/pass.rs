@@ -58,7 +58,7 @@ pub struct Work<'a> {
     pub device: i64,
     /// Stream.
     pub stream: i64,
-    /// Start of the call that launched it, if that was recorded.
+    /// Start of the call that launched it, if that was recorded and is wanted ([`LoadOptions::launches`]).
     pub launch_ns: Option<i64>,
 }
 
@@ -214,7 +214,10 @@ impl<'e> Loader<'e> {
     }
 
     fn count_api(&mut self, leaves: Option<&'e Leaves>) -> Result<CallStarts> {
-        let starts = CallStarts::new(self.linked.take().unwrap_or_default());
+        let starts = CallStarts::new(
+            self.linked.take().unwrap_or_default(),
+            self.options.launches,
+        );
         let (wanted, empty, export) = (self.options.process, &self.tally, self.export);
         let columns = [
             "start",

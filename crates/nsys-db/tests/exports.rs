@@ -788,6 +788,18 @@ fn activities_are_passed_on_in_order_of_start_and_not_kept() {
     for threads in [1, 2, 4] {
         assert_eq!(passed(&made, threads), Some((want.clone(), 0)), "{threads}");
     }
+    let mut options = LoadOptions::default();
+    (options.host_names, options.launches) = (Some(Vec::new()), false);
+    let export = Export::open(made.path()).unwrap();
+    let mut count = 0;
+    let rest = nsys_db::pass(&export, &options, |work| {
+        assert_eq!(work.launch_ns, None);
+        count += 1;
+    });
+    assert_eq!(
+        (count, rest.unwrap().unwrap().meta().events),
+        (want.len(), 10_803)
+    );
     // Operators can tell what a kernel does; ranges without end depend on what is around them.
     made.ranges();
     made.range(1, (0, Some(900)), 59, "step", 0);

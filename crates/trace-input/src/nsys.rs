@@ -11,7 +11,7 @@ use perfetto_reader::{ArgPolicy, HostSlices, ReadOptions};
 use sqlite_scan::Database;
 use trace_model::Trace;
 
-use crate::read::kept_args;
+use crate::read::{Take, kept_args};
 
 /// Separates an export from one of its processes, as an archive from a member.
 const SEPARATOR: char = '!';
@@ -304,7 +304,7 @@ pub(crate) fn load(
     process: Option<ProcessKey>,
     options: &ReadOptions,
     clock_shift_ns: i64,
-    (verbosity, take): (VerbosityArgs, Option<&mut dyn FnMut(&nsys_db::Work<'_>)>),
+    (verbosity, take): (VerbosityArgs, Option<Take<'_>>),
 ) -> anyhow::Result<(Trace, bool)> {
     if let Some(warning) = export.warning() {
         verbosity.note(format!("warning: {warning}"));
@@ -330,10 +330,11 @@ pub(crate) fn load(
             load.ranks = ranks.iter().map(|rank| rank.process).collect();
         }
     }
-    if let Some(take) = take
-        && let Some(rest) = nsys_db::pass(export, &load, take)?
-    {
-        return Ok((rest, true));
+    if let Some(take) = take {
+        load.launches = take.launches;
+        if let Some(rest) = nsys_db::pass(export, &load, take.each)? {
+            return Ok((rest, true));
+        }
     }
     Ok((nsys_db::load(export, &load)?, false))
 }

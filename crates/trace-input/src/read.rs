@@ -63,7 +63,11 @@ pub fn read(
 }
 
 /// Takes GPU activities as they come.
-type Take<'t> = &'t mut dyn FnMut(&nsys_db::Work<'_>);
+pub(crate) struct Take<'t> {
+    pub(crate) each: &'t mut dyn FnMut(&nsys_db::Work<'_>),
+    /// Whether to find the calls that launched them.
+    pub(crate) launches: bool,
+}
 
 /// Reads a trace without a report; with `-v` prints the time it took. If there is a `take` and the format allows, GPU activities
 /// go there and not into the trace; the second result says whether they did.
@@ -270,12 +274,14 @@ pub fn read_each<T: Send>(
     let never = || None::<()>;
     let take = |(): &mut (), _: &nsys_db::Work<'_>| {};
     let analyse = |read: &NamedTrace, _: Option<()>| analyse(read);
-    read_each_passing(paths, input, verbosity, choose, (never, take), analyse)
+    let passing = (never, take, false);
+    read_each_passing(paths, input, verbosity, choose, passing, analyse)
 }
 
 /// Reads several traces as [`read_each`] does. If `fresh` returns a state and the format allows, the GPU activities of a trace
 /// are not kept: they go to `take` one after the other in order of start, with that state, which `analyse` then gets together
-/// with the trace of the rest. Memory does not grow with the number of activities.
+/// with the trace of the rest. `launches` says whether the calls that launched them are looked for. Memory grows by a few bytes
+/// for each activity.
 ///
 /// # Errors
 ///
@@ -285,9 +291,10 @@ pub fn read_each_passing<T: Send, C>(
     input: &InputArgs,
     verbosity: VerbosityArgs,
     choose: impl Fn(&mut ReadOptions) + Sync,
-    (fresh, take): (
+    (fresh, take, launches): (
         impl Fn() -> Option<C> + Sync,
         impl Fn(&mut C, &nsys_db::Work<'_>) + Sync,
+        bool,
     ),
     analyse: impl Fn(&NamedTrace, Option<C>) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<ReadEach<T>> {
@@ -308,7 +315,7 @@ pub fn read_each_passing<T: Send, C>(
         let mut pass = state
             .as_mut()
             .map(|state| |work: &nsys_db::Work<'_>| take(state, work));
-        let pass = pass.as_mut().map(|pass| pass as Take<'_>);
+        let pass = pass.as_mut().map(|each| Take { each, launches });
         let (mut read, is_passed) = read_quietly(
             path,
             input,
