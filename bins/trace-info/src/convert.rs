@@ -125,24 +125,6 @@ pub(crate) fn read(
     input: &InputArgs,
     verbosity: VerbosityArgs,
 ) -> anyhow::Result<Trace> {
-    let quiet = VerbosityArgs {
-        quiet: true,
-        ..verbosity
-    };
-    // The processes of one file are ranks only in the formats that say so.
-    let ranks = match path.is_file() {
-        true => trace_input::expand_ranks(&[path.to_owned()], quiet).unwrap_or_default(),
-        false => Vec::new(),
-    };
-    if let [first, _, ..] = ranks.as_slice() {
-        verbosity.note(format!(
-            "warning: {}: {} ranks become processes of one file, which `comm` and `critical-path` take for one rank: convert each of \
-             them, such as {}",
-            path.display(),
-            ranks.len(),
-            first.display()
-        ));
-    }
     let input = trace_input::read(path, input, verbosity, |options| {
         options.snap_ns = 0;
     })?;

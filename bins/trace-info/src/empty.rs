@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use cli::{Outcome, VerbosityArgs};
-use gpu_time::NoGpuWork;
+use gpu_time::{NoGpuWork, Passing, WorkKind};
 use perfetto_reader::ReadOptions;
 use report::SchemaVersion;
-use trace_input::NamedTrace;
+use trace_input::{NamedTrace, PassedKind, PassedWork};
+use trace_model::{DeviceId, StreamId};
 
 use crate::args::ReportArgs;
 use crate::document::Document;
@@ -66,15 +67,59 @@ pub(crate) fn read_each<T: Send>(
     choose: impl Fn(&mut ReadOptions) + Sync,
     analyse: impl Fn(&NamedTrace) -> anyhow::Result<(T, Option<NoGpuWork>)> + Sync,
 ) -> anyhow::Result<Answers<T>> {
+    let never = (|| None::<()>, |(): &mut (), _: &Passing<'_>| {}, false);
+    let analyse = |input: &NamedTrace, _: Option<()>| analyse(input);
+    read_each_passing(report, paths, choose, never, analyse)
+}
+
+/// Reads several traces as [`read_each`] does, without keeping GPU activities where [`trace_input::read_each_passing`] can do
+/// without: `take` gets them, with a state made by `fresh`, and with their launches if `launches`.
+///
+/// # Errors
+///
+/// Returns the error of the only trace.
+pub(crate) fn read_each_passing<T: Send, C>(
+    report: &ReportArgs,
+    paths: &[PathBuf],
+    choose: impl Fn(&mut ReadOptions) + Sync,
+    (fresh, take, launches): (
+        impl Fn() -> Option<C> + Sync,
+        impl Fn(&mut C, &Passing<'_>) + Sync,
+        bool,
+    ),
+    analyse: impl Fn(&NamedTrace, Option<C>) -> anyhow::Result<(T, Option<NoGpuWork>)> + Sync,
+) -> anyhow::Result<Answers<T>> {
+    let take = |state: &mut C, work: &PassedWork<'_>| {
+        take(
+            state,
+            &Passing {
+                start_ns: work.start_ns,
+                end_ns: work.end_ns,
+                kind: match work.kind {
+                    PassedKind::Kernel => WorkKind::Kernel,
+                    PassedKind::Memcpy => WorkKind::Memcpy,
+                    PassedKind::Memset => WorkKind::Memset,
+                    PassedKind::Graph => WorkKind::Graph,
+                },
+                name: work.name_id.zip(work.name),
+                device: DeviceId(work.device),
+                stream: StreamId(work.stream),
+                launch_ns: work.launch_ns,
+            },
+        );
+    };
     let choose = |options: &mut ReadOptions| {
         // Only the analysis of memory reads counters.
         options.counters = false;
         choose(options);
     };
-    let each = trace_input::read_each(paths, &report.input, report.verbosity, choose, |input| {
-        let (result, why) = analyse(input)?;
+    let analyse = |input: &NamedTrace, state: Option<C>| {
+        let (result, why) = analyse(input, state)?;
         Ok(((input.name.clone(), input.label.clone()), result, why))
-    })?;
+    };
+    let (input, verbosity) = (&report.input, report.verbosity);
+    let passing = (fresh, take, launches);
+    let each = trace_input::read_each_passing(paths, input, verbosity, choose, passing, analyse)?;
     let mut answers = Answers {
         results: Vec::with_capacity(each.results.len()),
         labels: Vec::with_capacity(each.results.len()),

@@ -10,8 +10,8 @@ use gpu_time::comm::{HOST_MARKS, SHAPE_KEYS, host_collectives, host_communicatio
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
 use gpu_time::{
-    GpuTime, GpuWork, IdleBound, IdleVerdict, NoGpuWork, Note, PlaceKind, Roles, Rules, Split,
-    account, idle_parts, notes, percent, split,
+    GpuTime, GpuWork, IdleBound, IdleVerdict, NoGpuWork, Note, PassingTime, PlaceKind, Roles,
+    Rules, Split, account, idle_parts, notes, percent, split,
 };
 use perfetto_reader::{ArgPolicy, HostSlices, ReadOptions};
 use rca_cycles::Limit;
@@ -170,7 +170,14 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     let is_large = traces.iter().any(|path| trace_input::is_large_export(path));
     let may_be_lean = args.part.is_whole() && args.rules.needs_launches_only();
     let reads_host = wants_headline && !(is_large && may_be_lean);
-    let each = empty::read_each(
+    // Then nothing is asked of the host that a look at each activity does not tell.
+    let may_pass = !reads_host && may_be_lean && !args.rules.linked_only;
+    let fresh = || {
+        let vocabulary = args.rules.classes.vocabulary();
+        let rules = Rules::from(args.rules.rules);
+        may_pass.then(|| PassingTime::new(vocabulary, rules, args.by_place()))
+    };
+    let each = empty::read_each_passing(
         report,
         &traces,
         |options| {
@@ -180,13 +187,26 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
                 options.host = HostSlices::Launching(HOST_MARKS.to_vec());
             }
         },
-        |input| answer(args, input, wants_headline, reads_host),
+        (fresh, PassingTime::add, true),
+        |input, passed| match passed {
+            Some(passed) => Ok((answer_passed(args, input, passed, wants_headline), None)),
+            None => answer(args, input, wants_headline, reads_host),
+        },
     )?;
     document(args, &each)?.write(to)?;
     each.end(report)
 }
 
 impl GpuArgs {
+    /// Returns what the breakdown is split by.
+    fn by_place(&self) -> Option<PlaceKind> {
+        match (self.per_stream, self.per_device) {
+            (true, _) => Some(PlaceKind::Stream),
+            (_, true) => Some(PlaceKind::Device),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if each trace has several rows.
     fn is_parted(&self) -> bool {
         self.part.by_step() || self.per_stream || self.per_device
@@ -205,11 +225,7 @@ fn answer(
     let mut roles = Roles::new(&work, rules);
     let whole = account(&mut roles, &events, None);
     let (mut how, more) = args.part.resolve(input, &work)?;
-    how.by_place = match (args.per_stream, args.per_device) {
-        (true, _) => Some(PlaceKind::Stream),
-        (_, true) => Some(PlaceKind::Device),
-        _ => None,
-    };
+    how.by_place = args.by_place();
     let mut notes = notes(&work, rules, &events, &whole);
     notes.extend(more);
     let trace = input.label.clone();
@@ -264,7 +280,7 @@ fn answer(
         _ if !wants_headline => String::new(),
         0 | 1 => {
             let threads = args.report.input.threads().get();
-            headline(&work, &how, &time, reads_host.then_some(threads))
+            headline(&time, reads_host.then(|| Host::of(&work, &how, threads)))
         }
         count => {
             let mut by_device = Split::default();
@@ -273,11 +289,7 @@ fn answer(
             gpu_time::answer::devices(&split(&work, &mut roles, &events, &by_device), count, &time)
         }
     };
-    let found = host_collectives(&input.trace);
-    let host = host_communication(&found).map(|text| {
-        let sum = found.iter().map(|kind| kind.durations.sum_ns).sum();
-        Note::new("host_communication", text).ns(sum)
-    });
+    let host = host_note(&input.trace);
     let answer = Answer {
         headline,
         trace,
@@ -288,6 +300,89 @@ fn answer(
         types,
     };
     Ok((answer, part::no_gpu_time(&work, &how)))
+}
+
+/// Returns the answer about a trace whose GPU activities were passed on; `input` is the rest of it.
+fn answer_passed(
+    args: &GpuArgs,
+    input: &NamedTrace,
+    passed: PassingTime,
+    wants_headline: bool,
+) -> Answer {
+    let rules = Rules::from(args.rules.rules);
+    let trace = input.label.clone();
+    let (whole, devices) = (passed.whole(), passed.devices());
+    let mut how = Split::default();
+    how.by_place = args.by_place();
+    let row = |time: GpuTime| GpuRow {
+        of: part::of(&trace, &how, None),
+        rules,
+        events_total: input.trace.meta().events,
+        time,
+        ..GpuRow::default()
+    };
+    let rows = match how.by_place {
+        None => vec![row(whole)],
+        Some(_) => {
+            let parts = passed.parts().into_iter();
+            parts
+                .map(|part| GpuRow {
+                    device: part.device.map(|d| d.0),
+                    stream: part.stream.map(|s| s.0),
+                    ..row(part.time)
+                })
+                .collect()
+        }
+    };
+    let headline = match devices.len() {
+        _ if !wants_headline => String::new(),
+        0 | 1 => headline(&whole, None),
+        count => gpu_time::answer::devices(&devices, count, &whole),
+    };
+    let mut notes = passed.notes(&input.trace);
+    notes.extend(part::notes(input));
+    Answer {
+        headline,
+        rows,
+        whole,
+        notes,
+        host: host_note(&input.trace),
+        types: Vec::new(),
+        trace,
+    }
+}
+
+/// Returns the note on collectives of the host.
+fn host_note(trace: &Trace) -> Option<Note> {
+    let found = host_collectives(trace);
+    host_communication(&found).map(|text| {
+        let sum = found.iter().map(|kind| kind.durations.sum_ns).sum();
+        Note::new("host_communication", text).ns(sum)
+    })
+}
+
+/// What the calls of the host say: who waits for whom, and why the device idles.
+struct Host {
+    slack: Option<rca_cycles::Slack>,
+    verdict: IdleVerdict,
+}
+
+impl Host {
+    fn of(work: &GpuWork<'_>, how: &Split, threads: usize) -> Self {
+        let slack = || rca_cycles::slack(work.trace(), how.window);
+        let (slack, verdict) = match threads {
+            1 => (slack(), idle_verdict(work, how)),
+            _ => thread::scope(|scope| {
+                let slack = scope.spawn(slack);
+                let verdict = idle_verdict(work, how);
+                (
+                    slack.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    verdict,
+                )
+            }),
+        };
+        Self { slack, verdict }
+    }
 }
 
 /// Minimum share of exposed communication in the span that bounds a trace, in percent.
@@ -324,25 +419,17 @@ fn outlier_legend(rows: &[GpuRow], document: &mut Document) {
 }
 
 /// Returns the bound of the GPU time, with its evidence in numbers.
-/// `threads` is `None` where only the launches of the host were read, so that nothing is said of its waits.
-fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: Option<usize>) -> String {
+/// `host` is `None` where only the launches of the host were read, so that nothing is said of its waits.
+fn headline(time: &GpuTime, host: Option<Host>) -> String {
     let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
     let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
     let copy = share(time.exposed_memcpy_ns);
     let is_copy = copy > idle.max(comm).max(share(time.comp_ns));
-    let slack = || rca_cycles::slack(work.trace(), how.window);
+    let is_examined = host.is_some();
     // The host could not have started work sooner that starts long after its launch.
-    let (slack, verdict) = match threads {
+    let (slack, verdict) = match host {
+        Some(host) => (host.slack, host.verdict),
         None => (None, IdleVerdict::of([])),
-        Some(1) => (slack(), idle_verdict(work, how)),
-        _ => thread::scope(|scope| {
-            let slack = scope.spawn(slack);
-            let verdict = idle_verdict(work, how);
-            (
-                slack.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                verdict,
-            )
-        }),
     };
     let limit = slack.and_then(|slack| Some((slack, slack.limit()?)));
     let is_host = |(slack, limit): (rca_cycles::Slack, Limit)| match limit {
@@ -350,7 +437,7 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: Option<usi
         Limit::Turns => slack.mostly_host(),
         _ => false,
     };
-    let reason = match idle >= comm && threads.is_some() {
+    let reason = match idle >= comm && is_examined {
         true => idle_reason(&verdict),
         false => None,
     };
@@ -372,7 +459,7 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime, threads: Option<usi
         (Some(_), _) => "GPU-bound".to_owned(),
         (None, _) if comm >= MUCH => "Communication-bound".to_owned(),
         (None, _) if share(time.comp_ns) >= 100.0 - MUCH => "GPU-bound".to_owned(),
-        (None, _) if threads.is_none() => {
+        (None, _) if !is_examined => {
             "Host not examined (of a file of this size only its launches are read; `trace-info idle --window A..B` says why the GPU \
              idles)"
                 .to_owned()

@@ -6,7 +6,10 @@ use clap::{Args, ValueEnum};
 use cli::Outcome;
 use gpu_time::compat::tracelens::{self, Launcher};
 use gpu_time::tables::{self, RowKey};
-use gpu_time::{KernelOptions, KernelSort, Kernels, KernelsBy, Note, events_by_part, kernels};
+use gpu_time::{
+    KernelOptions, KernelSort, Kernels, KernelsBy, Note, PassingKernels, Split, events_by_part,
+    kernels,
+};
 use report::human;
 
 use crate::args::ReportArgs;
@@ -175,7 +178,12 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     options.sort = args.sort.into();
     options.numbered = args.numbered;
     let wants_launchers = args.rules.rules == RulesName::Tracelens && args.by == [ByName::Operator];
-    let each = empty::read_each(
+    let is_lean = !options.needs_launch() && wanted.is_whole() && args.rules.needs_launches_only();
+    let fresh = || {
+        let may_pass = is_lean && !args.rules.linked_only;
+        may_pass.then(|| PassingKernels::new(args.rules.classes.vocabulary(), &options))?
+    };
+    let each = empty::read_each_passing(
         report,
         &report.traces()?,
         |options| {
@@ -185,13 +193,23 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             {
                 keys.push("Input Dims".to_owned());
             }
-            let by_launch = [ByName::Operator, ByName::Module, ByName::Shape];
-            let needs_ranges = args.by.iter().any(|by| by_launch.contains(by));
-            if !needs_ranges && wanted.is_whole() && args.rules.needs_launches_only() {
+            if is_lean {
                 options.host = perfetto_reader::HostSlices::Launching(Vec::new());
             }
         },
-        |input| {
+        (fresh, PassingKernels::add, false),
+        |input, passed| {
+            if let Some(passed) = passed {
+                let trace = input.label.clone();
+                let of = part::of(&trace, &Split::default(), None);
+                let answer = Answer {
+                    parts: vec![(of, passed.finish())],
+                    trace,
+                    notes: part::notes(input),
+                    launchers: Vec::new(),
+                };
+                return Ok((answer, None));
+            }
             let work = args.rules.work(&input.trace);
             let events = args.rules.events(&work);
             let trace = input.label.clone();

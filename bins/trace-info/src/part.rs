@@ -155,10 +155,7 @@ impl PartArgs {
         input: &NamedTrace,
         work: &GpuWork<'_>,
     ) -> anyhow::Result<(Split, Vec<Note>)> {
-        let (mut how, mut notes) = (Split::default(), Vec::new());
-        // Work that ran more than once is counted as often by every command.
-        let limit = input.trace.meta().limit("kernel_replay");
-        notes.extend(limit.map(|limit| Note::new(limit.code, limit.text.clone())));
+        let (mut how, mut notes) = (Split::default(), notes(input));
         how.window = self.window(work)?;
         if let Some(window) = how.window {
             let text = format!("{}..{} ns", window.start, window.end);
@@ -258,6 +255,13 @@ impl PartArgs {
             Err(failure) => (Vec::new(), Note::new("no_steps", failure.to_string())),
         }
     }
+}
+
+/// Returns the notes on a whole trace that every command has: work that ran more than once is counted as often.
+pub(crate) fn notes(input: &NamedTrace) -> Vec<Note> {
+    let limit = input.trace.meta().limit("kernel_replay");
+    let note = limit.map(|limit| Note::new(limit.code, limit.text.clone()));
+    note.into_iter().collect()
 }
 
 /// Returns the cycles of the engine's loop as steps, and how they were found.

@@ -136,6 +136,15 @@ fn note_sizes(verbosity: VerbosityArgs, from: &Path, to: &Path, (before, after):
         of(from)
     );
     verbosity.note(format!("{}: {text}", to.display()));
+    let bytes = |path: &Path| std::fs::metadata(path).map(|found| found.len()).ok();
+    let is_smaller = bytes(to) < bytes(from);
+    let is_packed = to.extension().is_some_and(|end| end == "gz");
+    if !is_smaller && !is_packed && bytes(to).is_some() && bytes(from).is_some() {
+        verbosity.note(format!(
+            "note: {}: the copy is no smaller than the original: a name that ends in .json.gz makes it compressed",
+            to.display()
+        ));
+    }
 }
 
 pub(crate) fn slim(args: &SlimArgs) -> anyhow::Result<Outcome> {
@@ -262,6 +271,8 @@ struct Rank {
     base_ns: i64,
     alignment: Alignment,
     is_perfetto: bool,
+    /// Perfetto opens the file as it is.
+    opens_in_perfetto: bool,
 }
 
 pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
@@ -280,7 +291,17 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
             .map(|rank| {
                 let name = rank.path.file_name().unwrap_or(rank.path.as_os_str());
                 let name = name.to_string_lossy().into_owned();
-                (name, rank.alignment, rank.is_perfetto)
+                if rank.opens_in_perfetto {
+                    return (name, rank.alignment, rank.is_perfetto);
+                }
+                let copy = trace_convert::copy_name(&name);
+                args.copy.verbosity.note(format!(
+                    "warning: {}: Perfetto does not open this format: the manifest names {copy}, which `trace-info convert '{}' -o \
+                     {copy}` writes",
+                    rank.path.display(),
+                    rank.path.display()
+                ));
+                (copy, rank.alignment, true)
             })
             .collect();
         let mut file = AtomicFile::create(path)?;
@@ -311,7 +332,7 @@ fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
     let digest = |input: &trace_input::NamedTrace| {
         let work = GpuWork::new(&input.trace);
         let digest = RankDigest::of_part(&input.name, work.index(), CommRules::Extended, |_| true);
-        Ok((digest, input.trace.meta().format == "perfetto"))
+        Ok((digest, input.trace.meta().format))
     };
     let each = trace_input::read_each(
         paths,
@@ -323,10 +344,10 @@ fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
     if let Some(error) = each.failed {
         return Err(error);
     }
-    let formats: Vec<(String, bool)> = each
+    let formats: Vec<(String, &'static str)> = each
         .results
         .iter()
-        .map(|(digest, is_perfetto)| (digest.source.clone(), *is_perfetto))
+        .map(|(digest, format)| (digest.source.clone(), *format))
         .collect();
     let mut digests: Vec<RankDigest> = each.results.into_iter().map(|(digest, _)| digest).collect();
     trace_input::refuse_other_jobs(assign_ranks(&mut digests))?;
@@ -367,15 +388,15 @@ fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
             alignment.offset_ns,
             error.map_or(String::new(), |error| format!(" ± {error} ns"))
         ));
-        let is_perfetto = formats
-            .iter()
-            .any(|(name, is)| *name == digest.source && *is);
+        let format = formats.iter().find(|(name, _)| *name == digest.source);
+        let format = format.map_or("", |(_, format)| *format);
         ranks.push(Rank {
             path: PathBuf::from(&digest.source),
             label,
             base_ns: own,
             alignment,
-            is_perfetto,
+            is_perfetto: format == "perfetto",
+            opens_in_perfetto: ["perfetto", "chrome-json"].contains(&format),
         });
     }
     Ok(ranks)

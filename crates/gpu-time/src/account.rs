@@ -76,6 +76,21 @@ impl GpuTime {
         percent(self.overlap_ns, self.comm_ns)
     }
 
+    /// Counts an activity, and adds its duration to the sum.
+    pub(crate) fn count(&mut self, kind: WorkKind, role: Role, dur_ns: i64) {
+        self.gpu_events += 1;
+        match kind {
+            WorkKind::Kernel => self.kernels += 1,
+            WorkKind::Memcpy => self.memcpy += 1,
+            WorkKind::Memset => self.memset += 1,
+            WorkKind::Graph => self.graphs += 1,
+        }
+        self.total_dur_ns = self.total_dur_ns.saturating_add(dur_ns);
+        self.subus_gpu_events += u64::from(dur_ns < 1000);
+        self.zero_ns_events += u64::from(dur_ns == 0);
+        self.comm_kernels += u64::from(role == Role::Communication && kind == WorkKind::Kernel);
+    }
+
     /// Returns the busy time in which no computation kernel ran.
     pub fn noncompute_ns(&self) -> i64 {
         self.busy_ns.saturating_sub(self.kernel_comp_ns)
@@ -143,19 +158,7 @@ impl Account {
             }
             (from, to) = inside;
         }
-        let time = &mut self.time;
-        time.gpu_events += 1;
-        match kind {
-            WorkKind::Kernel => time.kernels += 1,
-            WorkKind::Memcpy => time.memcpy += 1,
-            WorkKind::Memset => time.memset += 1,
-            WorkKind::Graph => time.graphs += 1,
-        }
-        let dur = to.saturating_sub(from);
-        time.total_dur_ns = time.total_dur_ns.saturating_add(dur);
-        time.subus_gpu_events += u64::from(dur < 1000);
-        time.zero_ns_events += u64::from(dur == 0);
-        time.comm_kernels += u64::from(role == Role::Communication && kind == WorkKind::Kernel);
+        self.time.count(kind, role, to.saturating_sub(from));
         self.span = Some(match self.span {
             None => (from, to),
             Some((first, last)) => (first.min(from), last.max(to)),
@@ -216,7 +219,7 @@ impl Account {
     }
 }
 
-fn gap(time: &mut GpuTime, from: i64, to: i64) {
+pub(crate) fn gap(time: &mut GpuTime, from: i64, to: i64) {
     let gap = to.saturating_sub(from);
     if gap >= LARGE_GAP_NS {
         time.gaps_ge_10us += 1;

@@ -1,7 +1,7 @@
 //! Caveats of a GPU time breakdown: coverage, missing events, error bounds.
 
 use report::human;
-use trace_model::{IssueKind, Severity};
+use trace_model::{IssueKind, Severity, Trace};
 
 use crate::account::{Account, GpuTime};
 use crate::note::Note;
@@ -23,7 +23,7 @@ pub fn granularity_ns(events: &[GpuEvent]) -> Option<u64> {
     (events.len() > 1 && step > 0).then_some(step)
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
@@ -33,7 +33,8 @@ fn shown(ns: i64) -> String {
 }
 
 /// Limits of a recording that bear on a breakdown of GPU time.
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 9] = [
+    "source_incomplete",
     "events_lost",
     "process_without_work",
     "graph_launches_without_record",
@@ -44,14 +45,63 @@ const LIMITS: [&str; 8] = [
     "covers_part",
 ];
 
+/// What the caveats of a breakdown are made of.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) selection: Selection,
+    /// GPU activities that the rules leave out, if they have a window.
+    pub(crate) outside: Option<u64>,
+    /// Activities that no call in the trace launched, their time, and the breakdown of the others.
+    pub(crate) unlinked: u64,
+    pub(crate) unlinked_ns: i64,
+    pub(crate) linked: GpuTime,
+    /// Activities that start before their call does.
+    pub(crate) skewed: u64,
+    /// Timestamp resolution.
+    pub(crate) step_ns: Option<u64>,
+    /// Number and time of kernels that communicate by other rules only.
+    pub(crate) custom: (u64, i64),
+}
+
 /// Returns the caveats of the breakdown of a whole trace. Cost: a look-up of the launch of each GPU
 /// activity, and the breakdown of the activities that have one.
 pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTime) -> Vec<Note> {
+    let mut found = Evidence {
+        selection: work.selection(),
+        step_ns: granularity_ns(events),
+        custom: unseen_collectives(work, rules, events),
+        ..Evidence::default()
+    };
+    if rules == Rules::Hta {
+        found.outside = Some((work.events().len() as u64).saturating_sub(events.len() as u64));
+    }
+    let (mut linked, mut roles) = (Account::new(), Roles::new(work, rules));
+    for event in events {
+        match work.launch_of(event) {
+            Some(call) => {
+                found.skewed += u64::from(call.ts().nanos() > event.start_ns);
+                let role = roles.of(event);
+                linked.add(event.kind, role, event.interval());
+            }
+            None => {
+                found.unlinked += 1;
+                found.unlinked_ns += event.dur_ns();
+            }
+        }
+    }
+    if found.unlinked > 0 {
+        found.linked = linked.finish();
+    }
+    notes_of(work.trace(), rules, time, &found)
+}
+
+/// Returns the caveats that `found` gives.
+pub(crate) fn notes_of(trace: &Trace, rules: Rules, time: &GpuTime, found: &Evidence) -> Vec<Note> {
     let mut notes = vec![Note::new(
         "rules",
         format!("{}: {}", rules.name(), rules.explanation()),
     )];
-    let how = match work.selection() {
+    let how = match found.selection {
         Selection::Category => "categories kernel, gpu_memcpy and gpu_memset",
         Selection::Vocabulary => {
             "found by names and rows: the trace has none of PyTorch's categories of GPU activity"
@@ -65,41 +115,20 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
                 human::count(time.kernels),
                 human::count(time.memcpy),
                 human::count(time.memset),
-                human::count(work.trace().meta().events)
+                human::count(trace.meta().events)
             ),
         )
         .count(time.gpu_events),
     );
-    let limits = work.trace().meta().limits.iter();
+    let limits = trace.meta().limits.iter();
     let limits = limits.filter(|limit| LIMITS.contains(&limit.code));
     notes.extend(limits.map(|limit| Note::new(limit.code, limit.text.clone()).count(limit.count)));
-    if rules == Rules::Hta {
-        let left_out = (work.events().len() as u64).saturating_sub(events.len() as u64);
-        notes.push(
-            Note::new(
-                "window",
-                "events that these rules leave out: before or after the steps",
-            )
-            .count(left_out),
-        );
+    if let Some(outside) = found.outside {
+        let text = "events that these rules leave out: before or after the steps";
+        notes.push(Note::new("window", text).count(outside));
     }
-    let (mut linked, mut roles) = (Account::new(), Roles::new(work, rules));
-    let (mut unlinked, mut unlinked_ns, mut skewed) = (0_u64, 0_i64, 0_u64);
-    for event in events {
-        match work.launch_of(event) {
-            Some(call) => {
-                skewed += u64::from(call.ts().nanos() > event.start_ns);
-                let role = roles.of(event);
-                linked.add(event.kind, role, event.interval());
-            }
-            None => {
-                unlinked += 1;
-                unlinked_ns += event.dur_ns();
-            }
-        }
-    }
-    if unlinked > 0 {
-        let without = linked.finish();
+    if found.unlinked > 0 {
+        let without = &found.linked;
         let busy = time.busy_ns - without.busy_ns;
         notes.push(
             Note::new(
@@ -107,18 +136,18 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
                 format!(
                     "launched by no call in the trace, {} of work; without it busy would be \
                      {} less and the span {} less",
-                    shown(unlinked_ns),
+                    shown(found.unlinked_ns),
                     shown(busy),
                     shown(time.span_ns - without.span_ns)
                 ),
             )
-            .count(unlinked)
+            .count(found.unlinked)
             .ns(busy),
         );
     }
-    if skewed > 0 {
+    if found.skewed > 0 {
         let text = "start before their launch call does: the clocks of host and device disagree";
-        notes.push(Note::new("skewed", text).count(skewed));
+        notes.push(Note::new("skewed", text).count(found.skewed));
     }
     let concurrent = time.total_dur_ns - time.busy_ns;
     if concurrent > 0 {
@@ -132,7 +161,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         let text = "have a duration of 0 ns: they are counted and add no busy time";
         notes.push(Note::new("zero_duration", text).count(time.zero_ns_events));
     }
-    if let Some(step) = granularity_ns(events) {
+    if let Some(step) = found.step_ns {
         let edges = i64::try_from(time.gpu_events)
             .unwrap_or(i64::MAX)
             .saturating_mul(2);
@@ -153,7 +182,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         };
         notes.push(Note::new("clock", text).ns(step));
     }
-    let custom = unseen_collectives(work, rules, events);
+    let custom = found.custom;
     if custom.0 > 0 {
         let text = format!(
             "look like collectives of another kind ({} of work) and count as computation; \
@@ -166,7 +195,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
                 .ns(custom.1),
         );
     }
-    for issue in work.trace().diagnostics().issues() {
+    for issue in trace.diagnostics().issues() {
         let lost = issue.kind == IssueKind::NegativeDuration
             || issue.kind.severity() == Severity::DataLoss
             || matches!(

@@ -109,7 +109,7 @@ pub struct Kernels {
 }
 
 /// Measure of a union of intervals that come in order of start.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Running {
     until: Option<i64>,
     pub(crate) measure_ns: i64,
@@ -125,15 +125,15 @@ impl Running {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Key {
     Name(WorkKind, Option<StrId>),
     Class(KernelClass),
     Text(StrId),
     Stream(i64, i64),
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Group {
     durations: Vec<i64>,
     busy: Running,
@@ -156,14 +156,130 @@ impl Group {
     }
 }
 
+/// Groups of activities that come in order of start.
+#[derive(Debug)]
+pub(crate) struct Grouping {
+    places: FxHashMap<(Key, Vec<Key>), usize>,
+    keys: Vec<(Key, Vec<Key>)>,
+    groups: Vec<Group>,
+    busy: Running,
+    total_ns: i64,
+    events: u64,
+}
+
+impl Grouping {
+    pub(crate) fn new() -> Self {
+        Self {
+            places: FxHashMap::default(),
+            keys: Vec::new(),
+            groups: Vec::new(),
+            busy: Running::default(),
+            total_ns: 0,
+            events: 0,
+        }
+    }
+
+    /// Adds an activity to the group of these keys; `class` only if groups have one.
+    pub(crate) fn add(
+        &mut self,
+        (key, also): (Key, Vec<Key>),
+        class: Option<KernelClass>,
+        (start, end): (i64, i64),
+    ) {
+        let (keys, groups) = (&mut self.keys, &mut self.groups);
+        let at = *self
+            .places
+            .entry((key, also))
+            .or_insert_with_key(|(key, also)| {
+                keys.push((*key, also.clone()));
+                groups.push(Group::default());
+                groups.len() - 1
+            });
+        let group = &mut groups[at];
+        let dur_ns = end.saturating_sub(start);
+        if let Some(class) = class {
+            group.add_class(class, dur_ns);
+        }
+        group.durations.push(dur_ns);
+        group.busy.cover((start, end));
+        self.busy.cover((start, end));
+        self.total_ns = self.total_ns.saturating_add(dur_ns);
+        self.events += 1;
+    }
+
+    /// Describes each group; `text` returns the text of a key.
+    pub(crate) fn finish(self, options: &KernelOptions, text: impl Fn(Key) -> String) -> Kernels {
+        let (total, busy_ns) = (self.total_ns, self.busy.measure_ns);
+        let mut out: Vec<KernelGroup> = self
+            .keys
+            .into_iter()
+            .zip(self.groups)
+            .map(|((key, also), mut group)| {
+                let spread = Spread::of(&mut group.durations);
+                KernelGroup {
+                    name: text(key),
+                    also: also.into_iter().map(&text).collect(),
+                    kind: match key {
+                        Key::Name(kind, _) => Some(kind),
+                        _ => None,
+                    },
+                    class: group.class(),
+                    spread,
+                    busy_ns: group.busy.measure_ns,
+                    share_gpu_pct: percent(spread.sum_ns, total).unwrap_or(0.0),
+                    share_busy_pct: percent(group.busy.measure_ns, busy_ns).unwrap_or(0.0),
+                }
+            })
+            .collect();
+        out.sort_by(|a, b| {
+            let (x, y) = (&a.spread, &b.spread);
+            let first = match options.sort {
+                KernelSort::Sum => y.sum_ns.cmp(&x.sum_ns),
+                KernelSort::Count => y.count.cmp(&x.count),
+                KernelSort::Mean => y.mean_ns.total_cmp(&x.mean_ns),
+                KernelSort::Max => y.max_ns.cmp(&x.max_ns),
+                KernelSort::Name => a.name.cmp(&b.name),
+            };
+            first
+                .then(y.sum_ns.cmp(&x.sum_ns))
+                .then_with(|| a.name.cmp(&b.name))
+                .then_with(|| a.also.cmp(&b.also))
+                .then(a.kind.cmp(&b.kind))
+        });
+        Kernels {
+            groups: out,
+            events: self.events,
+            total_dur_ns: total,
+            busy_ns,
+            unlinked: None,
+        }
+    }
+}
+
+impl KernelOptions {
+    /// Returns all grouping keys.
+    fn all_by(&self) -> impl Iterator<Item = KernelsBy> {
+        std::iter::once(self.by).chain(self.also.iter().copied())
+    }
+
+    /// Returns `true` if groups depend on the launch of an activity.
+    pub fn needs_launch(&self) -> bool {
+        let by_launch = [KernelsBy::Operator, KernelsBy::Module, KernelsBy::Shape];
+        self.all_by().any(|by| by_launch.contains(&by))
+    }
+
+    /// Returns `true` if groups have a class.
+    pub(crate) fn names_class(&self) -> bool {
+        self.all_by()
+            .any(|by| matches!(by, KernelsBy::Name | KernelsBy::Class))
+    }
+}
+
 /// Groups `events`, which are in ascending time, and describes each group.
 ///
 /// Cost: a look-up for each event and a sort of each group's durations; by operator and module also
 /// a walk up from each launch.
 pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions) -> Kernels {
-    let mut places: FxHashMap<(Key, Vec<Key>), usize> = FxHashMap::default();
-    let mut keys: Vec<(Key, Vec<Key>)> = Vec::new();
-    let mut groups: Vec<Group> = Vec::new();
     let mut named = Namer {
         work,
         numbered: options.numbered,
@@ -171,72 +287,20 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
         texts: StringTable::new(),
         last: [None; 3],
     };
-    let mut busy = Running::default();
-    let (mut total, mut unlinked) = (0_i64, 0_u64);
-    let by_launch = [KernelsBy::Operator, KernelsBy::Module, KernelsBy::Shape];
-    let all_by = || std::iter::once(&options.by).chain(&options.also);
-    let needs_launch = all_by().any(|by| by_launch.contains(by));
-    let names_class = all_by().any(|by| matches!(by, KernelsBy::Name | KernelsBy::Class));
+    let mut grouping = Grouping::new();
+    let mut unlinked = 0_u64;
+    let (needs_launch, names_class) = (options.needs_launch(), options.names_class());
     for event in events {
         unlinked += u64::from(needs_launch && work.launch_of(event).is_none());
         let also = options.also.iter().map(|by| named.key(*by, event));
         let also: Vec<Key> = also.collect();
         let key = named.key(options.by, event);
-        let at = *places.entry((key, also)).or_insert_with_key(|(key, also)| {
-            keys.push((*key, also.clone()));
-            groups.push(Group::default());
-            groups.len() - 1
-        });
-        let group = &mut groups[at];
-        if names_class {
-            group.add_class(class_of(work, event), event.dur_ns());
-        }
-        group.durations.push(event.dur_ns());
-        group.busy.cover(event.interval());
-        busy.cover(event.interval());
-        total = total.saturating_add(event.dur_ns());
+        let class = names_class.then(|| class_of(work, event));
+        grouping.add((key, also), class, event.interval());
     }
-    let mut out: Vec<KernelGroup> = keys
-        .into_iter()
-        .zip(groups)
-        .map(|((key, also), mut group)| {
-            let spread = Spread::of(&mut group.durations);
-            KernelGroup {
-                name: named.text(key),
-                also: also.into_iter().map(|key| named.text(key)).collect(),
-                kind: match key {
-                    Key::Name(kind, _) => Some(kind),
-                    _ => None,
-                },
-                class: group.class(),
-                spread,
-                busy_ns: group.busy.measure_ns,
-                share_gpu_pct: percent(spread.sum_ns, total).unwrap_or(0.0),
-                share_busy_pct: percent(group.busy.measure_ns, busy.measure_ns).unwrap_or(0.0),
-            }
-        })
-        .collect();
-    out.sort_by(|a, b| {
-        let (x, y) = (&a.spread, &b.spread);
-        let first = match options.sort {
-            KernelSort::Sum => y.sum_ns.cmp(&x.sum_ns),
-            KernelSort::Count => y.count.cmp(&x.count),
-            KernelSort::Mean => y.mean_ns.total_cmp(&x.mean_ns),
-            KernelSort::Max => y.max_ns.cmp(&x.max_ns),
-            KernelSort::Name => a.name.cmp(&b.name),
-        };
-        first
-            .then(y.sum_ns.cmp(&x.sum_ns))
-            .then_with(|| a.name.cmp(&b.name))
-            .then_with(|| a.also.cmp(&b.also))
-            .then(a.kind.cmp(&b.kind))
-    });
     Kernels {
-        groups: out,
-        events: events.len() as u64,
-        total_dur_ns: total,
-        busy_ns: busy.measure_ns,
         unlinked: needs_launch.then_some(unlinked),
+        ..grouping.finish(options, |key| named.text(key))
     }
 }
 
@@ -296,9 +360,14 @@ impl Namer<'_, '_> {
             Key::Name(_, name) => name.map_or("", |id| self.work.trace().text(id)).to_owned(),
             Key::Class(class) => class.name().to_owned(),
             Key::Text(id) => self.texts.get(id).to_owned(),
-            Key::Stream(device, stream) => format!("device {device} stream {stream}"),
+            Key::Stream(device, stream) => stream_name(device, stream),
         }
     }
+}
+
+/// Returns the name of a group by stream.
+pub(crate) fn stream_name(device: i64, stream: i64) -> String {
+    format!("device {device} stream {stream}")
 }
 
 /// Returns the class of `event`; for a kernel, that of

@@ -53,11 +53,13 @@ mod note;
 mod origin;
 mod overview;
 mod own_time;
+mod passing;
 mod recorder;
 mod rules;
 mod split;
 mod spread;
 mod submission;
+mod sweep;
 pub mod tables;
 mod work;
 
@@ -83,10 +85,12 @@ pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;
 pub use origin::{module_of, operator_of};
 pub use overview::{Overview, TopKernel};
+pub use passing::{Passing, PassingKernels, PassingTime};
 pub use recorder::{Lack, Recorder};
 pub use rules::{Role, Roles, Rules};
 pub use split::{
     Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, events_by_part, split, steps,
 };
 pub use spread::Spread;
+pub use sweep::Sweep;
 pub use work::{ARG_KEYS, GpuEvent, GpuWork, Selection, WorkKind};

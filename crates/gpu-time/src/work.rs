@@ -84,10 +84,11 @@ impl GpuEvent {
 }
 
 /// Criterion by which GPU activity was selected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
     /// The categories `kernel`, `gpu_memcpy` and `gpu_memset`, matched exactly.
+    #[default]
     Category,
     /// The vocabulary, which knows other producers; used if no slice has one of these categories.
     Vocabulary,

@@ -41,7 +41,7 @@ impl Loader<'_> {
             return;
         }
         if time < self.session.start_ns() {
-            self.counts.before += 1;
+            self.tally.before += 1;
             return;
         }
         self.count_row(table);

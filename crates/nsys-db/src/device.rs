@@ -61,6 +61,12 @@ impl Loader<'_> {
         self.memory_events()
     }
 
+    /// Reads what happens on devices and does not occupy them.
+    pub(crate) fn events_beside_work(&mut self) -> Result<()> {
+        self.cuda_events(&mut Spots::default())?;
+        self.memory_events()
+    }
+
     fn spot(&mut self, spots: &mut Spots, place: Recorded) -> Spot {
         if let Some((last, spot)) = spots.last
             && last == place
@@ -177,7 +183,7 @@ impl Loader<'_> {
             && let Some(calls) = self.early_calls.remove(&key)
         {
             for call in calls {
-                self.counts.before = self.counts.before.saturating_sub(1);
+                self.tally.before = self.tally.before.saturating_sub(1);
                 let lane = self.thread(call.thread);
                 self.put(lane, call.start, Some(call.end), call.data);
             }
@@ -273,9 +279,7 @@ impl Loader<'_> {
             let kinds = [kind.as_int(), from.as_int(), to.as_int()];
             let name = *names.entry(kinds).or_insert_with(|| {
                 let [kind, from, to] = kinds;
-                let (from, to) = (memory_kind(from), memory_kind(to));
-                let name = format!("Memcpy {} ({from} -> {to})", copy_kind(kind));
-                own.builder.string(&name)
+                own.builder.string(&memcpy_name(kind, from, to))
             });
             Ok(Some(name))
         })
@@ -289,7 +293,7 @@ impl Loader<'_> {
             own.int(own.keys.bytes, bytes.as_int());
             own.int(own.keys.value, value.as_int());
             own.node(node);
-            let name = format!("Memset ({})", memory_kind(kind.as_int()));
+            let name = memset_name(kind.as_int());
             Ok(Some(own.builder.string(&name)))
         })
     }
@@ -304,8 +308,7 @@ impl Loader<'_> {
             let [graph, exec] = values.map(|id| id.as_int());
             own.int(own.keys.graph, graph);
             own.int(own.keys.graph_exec, exec);
-            let shown = |id: Option<i64>| id.map_or_else(|| "?".to_owned(), |id| id.to_string());
-            let name = format!("CUDA graph {} exec {}", shown(graph), shown(exec));
+            let name = graph_name(graph, exec);
             Ok(Some(own.builder.string(&name)))
         })
     }
@@ -439,4 +442,21 @@ impl Loader<'_> {
             .map_or(place.stream, |i| i.stream(place));
         (place.stream != NO_STREAM).then_some(stream)
     }
+}
+
+/// Name of a memcpy, as Kineto has it.
+pub(crate) fn memcpy_name(kind: Option<i64>, from: Option<i64>, to: Option<i64>) -> String {
+    let (from, to) = (memory_kind(from), memory_kind(to));
+    format!("Memcpy {} ({from} -> {to})", copy_kind(kind))
+}
+
+/// Name of a memset.
+pub(crate) fn memset_name(kind: Option<i64>) -> String {
+    format!("Memset ({})", memory_kind(kind))
+}
+
+/// Name of a graph recorded as a whole.
+pub(crate) fn graph_name(graph: Option<i64>, exec: Option<i64>) -> String {
+    let shown = |id: Option<i64>| id.map_or_else(|| "?".to_owned(), |id| id.to_string());
+    format!("CUDA graph {} exec {}", shown(graph), shown(exec))
 }

@@ -170,6 +170,33 @@ impl Export {
         }
     }
 
+    /// Passes columns of every row to `each`, parts of the table on up to `threads` threads, each part with a state of its own;
+    /// the states come back in the order of the rows. A Parquet file is one part.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the table is damaged, or the first error of `fresh` or `each`.
+    pub(crate) fn scan_parts<const N: usize, S: Send>(
+        &self,
+        table: &str,
+        columns: [&str; N],
+        threads: usize,
+        fresh: impl Fn() -> Result<S> + Sync,
+        each: impl Fn(&mut S, i64, [Value<'_>; N]) -> Result<()> + Sync,
+    ) -> Result<Vec<S>> {
+        match &self.tables {
+            Tables::Sqlite(database) => match database.table(table) {
+                Some(table) => table.scan_parts(columns, threads, fresh, each),
+                None => Ok(Vec::new()),
+            },
+            Tables::Parquet(folder) => {
+                let mut state = fresh()?;
+                folder.scan(table, columns, |row, values| each(&mut state, row, values))?;
+                Ok(vec![state])
+            }
+        }
+    }
+
     /// Returns the leaves of the table of strings, if its ids are row ids, so that single strings can be looked up.
     pub(crate) fn string_leaves(&self) -> Result<Option<Leaves>> {
         let Tables::Sqlite(database) = &self.tables else {

@@ -9,19 +9,20 @@ use crate::chains::Chains;
 use crate::error::Result;
 use crate::identity::Recorded;
 use crate::ids::{ProcessKey, tid};
-use crate::load::{EarlyCall, FreeLanes, Loader, Span};
+use crate::load::{EarlyCall, FreeLanes, Loader};
+use crate::tally::Span;
 
-const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
-const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+pub(crate) const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
+pub(crate) const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 
 /// Class of rows that are no calls, but carry the call chain of one.
-const BACKTRACE: i64 = 67;
+pub(crate) const BACKTRACE: i64 = 67;
 
 /// Version of the schema from which `syncType` has its present meaning.
 const SYNC_TYPES: [u32; 3] = [3, 23, 3];
 
 /// Tables of other calls on host threads, with their category.
-const CALLS: [(&str, &str); 14] = [
+pub(crate) const CALLS: [(&str, &str); 14] = [
     ("OSRT_API", "osrt"),
     ("PROFILER_OVERHEAD", "overhead"),
     ("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead"),
@@ -233,7 +234,7 @@ impl Loader<'_> {
                 let has_chain = chains.id_of_call(thread, correlation, chain).is_some();
                 self.counts.chains += u64::from(has_chain && !is_early);
                 match is_early {
-                    true => self.counts.before += 1,
+                    true => self.tally.before += 1,
                     false => self.extend(start, end),
                 }
                 return Ok(());
@@ -260,7 +261,7 @@ impl Loader<'_> {
                 return Ok(());
             }
             // What it launched may have run in the collection; that is known later.
-            self.counts.before += 1;
+            self.tally.before += 1;
             if let Some(id) = correlation {
                 let calls = self.early_calls.entry((process, id)).or_default();
                 calls.push(EarlyCall {
@@ -425,7 +426,7 @@ impl Loader<'_> {
     fn openacc(&mut self) -> Result<()> {
         let names = self.export.table_names();
         let tables: Vec<String> = names
-            .filter(|name| name.starts_with("CUPTI_ACTIVITY_KIND_OPENACC"))
+            .filter(|name| is_openacc(name))
             .map(str::to_owned)
             .collect();
         for table in tables {
@@ -435,7 +436,7 @@ impl Loader<'_> {
     }
 
     /// Counts samples of the CPU, which no analysis reads.
-    fn samples(&mut self) -> Result<()> {
+    pub(crate) fn samples(&mut self) -> Result<()> {
         let table = "COMPOSITE_EVENTS";
         self.export.scan(table, ["start"], |_, [_]| {
             self.counts.samples += 1;
@@ -445,7 +446,7 @@ impl Loader<'_> {
     }
 
     /// Reads when threads were off their CPU: from the row that takes one off to its next row.
-    fn scheduling(&mut self) -> Result<()> {
+    pub(crate) fn scheduling(&mut self) -> Result<()> {
         const TABLE: &str = "SCHED_EVENTS";
         struct Switch {
             thread: i64,
@@ -565,8 +566,13 @@ struct Waits {
     by_call: FxHashMap<(ProcessKey, i64), Vec<usize>>,
 }
 
+/// Returns `true` for the tables of OpenACC, whose names end in the kind of event.
+pub(crate) fn is_openacc(table: &str) -> bool {
+    table.starts_with("CUPTI_ACTIVITY_KIND_OPENACC")
+}
+
 /// Returns the name of a call without the version that its recorder adds: `cudaLaunchKernel_v7000`.
-fn without_version(name: &str) -> &str {
+pub(crate) fn without_version(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((base, version))
             if version.len() >= 4 && version.bytes().all(|byte| byte.is_ascii_digit()) =>

@@ -9,6 +9,9 @@
 //! * ranges of NVTX nest with the calls of their thread; those of NCCL carry size and communicator where they were recorded;
 //! * what limits the recording (lost buffers, graphs, filters, shifted times) is in [`trace_model::Metadata::limits`].
 //!
+//! [`pass`] passes GPU activities on in order of start and keeps none of them: for answers about the GPU alone, from exports of
+//! any size.
+//!
 //! Exports hold the environment, arguments and output of processes. Strings are looked up only through columns that name
 //! kernels, calls, ranges, threads and symbols, so none of these texts reaches a trace or a message.
 //!
@@ -39,20 +42,24 @@ mod host;
 mod identity;
 mod ids;
 mod limits;
+mod links;
 mod load;
 mod naming;
 mod nvtx;
 mod parquet_folder;
+mod pass;
 mod payload;
 mod ranks;
 mod recognise;
 mod session;
 mod strings;
+mod tally;
 
 pub use clock::{Alignment, SessionClock, align};
 pub use error::{Error, Result};
 pub use export::{Export, kind_of};
 pub use ids::ProcessKey;
 pub use load::{LoadOptions, load};
+pub use pass::{Work, WorkKind, pass};
 pub use ranks::{RankProcess, communicating_processes};
 pub use recognise::{DatabaseKind, arrow_folder, export_command, is_parquet_folder, not_exported};

@@ -125,10 +125,10 @@ impl Loader<'_> {
         limits.remark("time_shifted", u64::from(session.shift_ns != 0), || {
             format!("the export moved all times by {} ns (`--ts-shift`); that the base time moves with them is an assumption", session.shift_ns)
         });
-        limits.remark("before_recording", counts.before, || {
+        limits.remark("before_recording", self.tally.before, || {
             format!(
                 "{} ended before the collection started and are left out",
-                n(counts.before, "row", "rows")
+                n(self.tally.before, "row", "rows")
             )
         });
         limits.remark("profiler_overhead", counts.overhead, || {
@@ -156,14 +156,22 @@ impl Loader<'_> {
                 n => format!("{n} are no plain tables (views, virtual, or without row ids) and are not read: {list}; export the report again with `nsys export --type sqlite`"),
             }
         });
-        limits.remark("bad_value", counts.bad, || {
+        limits.remark("bad_value", self.tally.bad, || {
             format!(
                 "{} whose start or end is no integer, or no possible time, were left out",
-                n(counts.bad, "row", "rows")
+                n(self.tally.bad, "row", "rows")
             )
         });
         let facts = self.facts(missing, covered, lost);
-        let entries = self.device_entries();
+        let mut entries = self.device_entries();
+        let mut ranks = Vec::new();
+        for process in &self.options.ranks {
+            let rank = self.rank_of(*process)?;
+            ranks.push(json!([process.pid(), rank]));
+        }
+        if !ranks.is_empty() {
+            entries.push(("rankProcesses".to_owned(), Json::from(ranks).to_string()));
+        }
         let (rank, world) = self.own_rank()?;
         let meta = &mut self.builder.meta;
         meta.limits = limits.0;
@@ -201,7 +209,7 @@ impl Loader<'_> {
 
     /// Returns the share of the session that rows cover, in percent.
     fn covered(&self) -> Option<i128> {
-        let (first, last) = self.extent?;
+        let (first, last) = self.tally.extent?;
         let duration = self.session.duration_ns.filter(|duration| *duration > 0)?;
         let start = self.session.start_ns();
         let end = start.saturating_add(duration);

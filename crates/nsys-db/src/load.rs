@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqlite_scan::Value;
 use trace_model::{
-    Arg, ArgsRef, EventOrder, FinishOptions, IssueKind, LaneId, Pid, Place, Process, ProcessId,
-    SliceData, StrId, Thread, Tid, TimeRange, Timestamp, Trace, TraceBuilder, Track, TrackKind,
-    is_plausible,
+    Arg, ArgsRef, EventOrder, FinishOptions, LaneId, Pid, Process, ProcessId, SliceData, StrId,
+    Thread, Tid, TimeRange, Timestamp, Trace, TraceBuilder, Track, TrackKind, is_plausible,
 };
 
 use crate::collective::Collectives;
@@ -15,8 +14,10 @@ use crate::error::Result;
 use crate::export::Export;
 use crate::identity::{Identity, Recorded};
 use crate::ids::{ProcessKey, tid};
+use crate::links::LinkedIds;
 use crate::session::Session;
 use crate::strings::{Strings, text};
+use crate::tally::{Span, Tally};
 
 /// What to read of an export.
 #[derive(Debug, Clone)]
@@ -33,12 +34,19 @@ pub struct LoadOptions {
     /// Keep only the slices of the host that say what launched GPU activity: the launch calls, the operators, and ranges whose
     /// names begin like one of these. The others are counted. If there is no GPU activity, all are kept. Default is all.
     pub host_names: Option<Vec<&'static str>>,
+    /// Processes that are ranks of a job: the trace states them, with their ranks, in its metadata (`rankProcesses`), so that a
+    /// copy can be parted again. Default is none.
+    pub ranks: Vec<ProcessKey>,
     /// Nanoseconds to add to the offset from recorded times to Unix time, to put several reports on one clock. Default is 0.
     pub clock_shift_ns: i64,
     /// Read counters, and when threads were off their CPU: often the largest tables. Default is true.
     pub counters: bool,
+    /// [`pass`](crate::pass()) says when the calls started that launched activities: 8 bytes for each. Default is true.
+    pub launches: bool,
     /// Maximum number of places kept per kind of issue. Default is [`trace_model::DEFAULT_PLACES`].
     pub places: usize,
+    /// Threads that read large tables; the result does not depend on it. Default is 1.
+    pub threads: usize,
 }
 
 impl Default for LoadOptions {
@@ -49,9 +57,12 @@ impl Default for LoadOptions {
             range: None,
             process: None,
             host_names: None,
+            ranks: Vec::new(),
             clock_shift_ns: 0,
             counters: true,
+            launches: true,
             places: trace_model::DEFAULT_PLACES,
+            threads: 1,
         }
     }
 }
@@ -143,21 +154,9 @@ fn wants(options: &LoadOptions, key: &str) -> bool {
         .is_none_or(|keys| keys.iter().any(|wanted| wanted == key))
 }
 
-/// A time span of a row.
-pub(crate) enum Span {
-    /// Start or end is no integer, or the end is before the start; counted.
-    Bad,
-    /// It ended before the collection started.
-    Early(i64, i64),
-    /// In the collection.
-    Within(i64, i64),
-}
-
 /// Numbers for the limits of the recording.
 #[derive(Default)]
 pub(crate) struct Counts {
-    pub(crate) before: u64,
-    pub(crate) bad: u64,
     pub(crate) api_calls: u64,
     pub(crate) chains: u64,
     pub(crate) ranges: u64,
@@ -198,8 +197,10 @@ pub(crate) struct Loader<'e> {
     pub(crate) sole_process: Option<Option<ProcessKey>>,
     /// Correlation ids of GPU activities, if only calls with one of these are kept.
     pub(crate) linked: Option<LinkedIds>,
-    /// First start and last end of rows.
-    pub(crate) extent: Option<(i64, i64)>,
+    /// Rows left out, issues, and the time that rows cover.
+    pub(crate) tally: Tally,
+    /// `true` while events are counted and not kept.
+    pub(crate) only_counts: bool,
     /// Number and names of domains of ranges, for the report.
     pub(crate) domains: BTreeMap<(ProcessKey, String), [u64; 2]>,
     pub(crate) thread_names: FxHashMap<i64, StrId>,
@@ -211,28 +212,6 @@ pub(crate) struct Loader<'e> {
     last_thread: Option<(i64, LaneId)>,
     triples: FxHashMap<[i64; 3], StrId>,
     pub(crate) list: Vec<Arg>,
-}
-
-/// Correlation ids by process: one bit each, because ids are dense.
-#[derive(Default)]
-pub(crate) struct LinkedIds(FxHashMap<(ProcessKey, i64), u64>);
-
-impl LinkedIds {
-    fn place(id: i64) -> (i64, u64) {
-        (id >> 6, 1 << (id & 63))
-    }
-
-    fn insert(&mut self, process: ProcessKey, id: i64) {
-        let (block, bit) = Self::place(id);
-        *self.0.entry((process, block)).or_default() |= bit;
-    }
-
-    pub(crate) fn contains(&self, process: ProcessKey, id: i64) -> bool {
-        let (block, bit) = Self::place(id);
-        self.0
-            .get(&(process, block))
-            .is_some_and(|bits| bits & bit != 0)
-    }
 }
 
 /// A call that ended before the collection started.
@@ -279,9 +258,12 @@ impl<K: Eq + std::hash::Hash> FreeLanes<K> {
 }
 
 impl<'e> Loader<'e> {
-    fn new(export: &'e Export, strings: Strings<'e>, options: &'e LoadOptions) -> Result<Self> {
+    pub(crate) fn new(
+        export: &'e Export,
+        strings: Strings<'e>,
+        options: &'e LoadOptions,
+    ) -> Result<Self> {
         let mut builder = TraceBuilder::new();
-        builder.diagnostics = trace_model::Diagnostics::with_places(options.places);
         let session = Session::read(export)?;
         builder.meta.format = "nsys";
         builder.meta.clock = session.clock();
@@ -292,6 +274,8 @@ impl<'e> Loader<'e> {
             keys: Keys::new(&mut builder, options),
             export,
             options,
+            tally: Tally::new(session.start_ns(), options.places),
+            only_counts: false,
             session,
             builder,
             counts: Counts::default(),
@@ -305,7 +289,6 @@ impl<'e> Loader<'e> {
             working: FxHashSet::default(),
             sole_process: None,
             linked: None,
-            extent: None,
             domains: BTreeMap::new(),
             thread_names: FxHashMap::default(),
             strings,
@@ -326,8 +309,8 @@ impl<'e> Loader<'e> {
 
     /// Returns the name that a column gives: a string id, or the text itself; `None` for NULL.
     pub(crate) fn name(&mut self, value: Value<'_>) -> Result<Option<StrId>> {
-        match value {
-            Value::Int(id) => {
+        match value.as_int() {
+            Some(id) => {
                 if let Some(known) = self.names.get(&id) {
                     return Ok(Some(*known));
                 }
@@ -339,7 +322,7 @@ impl<'e> Loader<'e> {
                 self.names.insert(id, name);
                 Ok(Some(name))
             }
-            other => Ok(text(other).map(|text| self.builder.string(&text))),
+            None => Ok(text(value).map(|text| self.builder.string(&text))),
         }
     }
 
@@ -428,30 +411,7 @@ impl<'e> Loader<'e> {
 
     /// Checks start and end of a row, and counts what cannot be used.
     pub(crate) fn span(&mut self, table: &str, row: i64, start: Value<'_>, end: Value<'_>) -> Span {
-        let (Some(from), Some(to)) = (start.as_int(), end.as_int()) else {
-            let column = if start.as_int().is_none() {
-                "start"
-            } else {
-                "end"
-            };
-            self.bad_value(table, row, column);
-            return Span::Bad;
-        };
-        if to < from {
-            let place = place(row);
-            let detail = format!("table {table}, row {row}: end before start");
-            let diagnostics = &mut self.builder.diagnostics;
-            diagnostics.note(IssueKind::NegativeDuration, place, detail);
-            return Span::Bad;
-        }
-        if !is_plausible(from, to) {
-            self.far_time(table, row);
-            return Span::Bad;
-        }
-        if to < self.session.start_ns() {
-            return Span::Early(from, to);
-        }
-        Span::Within(from, to)
+        self.tally.span(table, row, start, end)
     }
 
     /// Checks a row, and counts it if it ended before the collection.
@@ -462,32 +422,25 @@ impl<'e> Loader<'e> {
         start: Value<'_>,
         end: Value<'_>,
     ) -> Option<(i64, i64)> {
-        match self.span(table, row, start, end) {
-            Span::Within(start, end) => Some((start, end)),
-            Span::Early(..) => {
-                self.counts.before += 1;
-                None
-            }
-            Span::Bad => None,
-        }
+        self.tally.within(table, row, start, end)
     }
 
     pub(crate) fn bad_value(&mut self, table: &str, row: i64, column: &str) {
-        self.bad_row(table, row, &format!("{column} is no integer"));
+        self.tally.bad_value(table, row, column);
     }
 
     /// Counts a row at a time, or of a duration, that no recording can have.
     pub(crate) fn far_time(&mut self, table: &str, row: i64) {
-        self.bad_row(table, row, "start or end is no possible time");
+        self.tally.far_time(table, row);
     }
 
-    fn bad_row(&mut self, table: &str, row: i64, why: &str) {
-        self.counts.bad += 1;
-        // The value itself may be anything, so it is not repeated.
-        let detail = format!("table {table}, row {row}: {why}");
-        self.builder
-            .diagnostics
-            .note(IssueKind::BadValue, place(row), detail);
+    /// Counts `rows` rows of a table.
+    pub(crate) fn count_rows(&mut self, table: &str, rows: u64) {
+        self.keep_record();
+        self.builder.meta.events += rows;
+        if rows > 0 {
+            *self.records.entry(table.to_owned()).or_default() += rows;
+        }
     }
 
     pub(crate) fn count_row(&mut self, table: &str) {
@@ -517,7 +470,7 @@ impl<'e> Loader<'e> {
     ) -> Option<SliceData> {
         let category = self.category(category)?;
         let events = &mut self.builder.events;
-        let args = if self.list.is_empty() {
+        let args = if self.list.is_empty() || self.only_counts {
             ArgsRef::NONE
         } else {
             events.args(&self.list)
@@ -533,6 +486,9 @@ impl<'e> Loader<'e> {
     /// Adds a slice, if its start is in the wanted range.
     pub(crate) fn put(&mut self, lane: LaneId, start: i64, end: Option<i64>, data: SliceData) {
         self.extend(start, end.unwrap_or(start));
+        if self.only_counts {
+            return;
+        }
         let range = self.options.range;
         if range.is_some_and(|range| !range.contains(Timestamp::from_nanos(start))) {
             return;
@@ -545,10 +501,7 @@ impl<'e> Loader<'e> {
     }
 
     pub(crate) fn extend(&mut self, start: i64, end: i64) {
-        self.extent = Some(match self.extent {
-            Some((first, last)) => (first.min(start), last.max(end)),
-            None => (start, end),
-        });
+        self.tally.extend(start, end);
     }
 
     pub(crate) fn int(&mut self, key: Option<StrId>, value: Option<i64>) {
@@ -571,7 +524,7 @@ impl<'e> Loader<'e> {
 
     /// Adds three numbers as a list, as Kineto writes sizes of grids.
     pub(crate) fn triple(&mut self, key: Option<StrId>, values: [Value<'_>; 3]) {
-        let [Value::Int(x), Value::Int(y), Value::Int(z)] = values else {
+        let [Some(x), Some(y), Some(z)] = values.map(|value| value.as_int()) else {
             return;
         };
         let Some(key) = key else { return };
@@ -583,17 +536,14 @@ impl<'e> Loader<'e> {
         self.list.push(Arg::json(key, text));
     }
 
-    /// Collects all places where GPU activities ran, so that devices and streams can be numbered.
-    fn places(&mut self) -> Result<()> {
-        let mut places: FxHashSet<Recorded> = FxHashSet::default();
-        let mut last = None;
-        let mut linked = self
-            .options
-            .host_names
-            .as_ref()
-            .map(|_| LinkedIds::default());
+    /// Collects all places where GPU activities ran, so that devices and streams can be numbered. Returns `true` if the rows
+    /// of each table are in order of start.
+    pub(crate) fn places(&mut self) -> Result<bool> {
         let start_ns = self.session.start_ns();
         let export = self.export;
+        let wants_ids = self.options.host_names.is_some();
+        let (mut all, mut linked) = (FxHashSet::default(), LinkedIds::default());
+        let mut is_ordered = true;
         for table in crate::device::TABLES {
             let columns = [
                 "start",
@@ -604,39 +554,61 @@ impl<'e> Loader<'e> {
                 "streamId",
                 "correlationId",
             ];
-            export.scan(
+            let parts = export.scan_parts(
                 table,
                 columns,
-                |_, [start, end, process, device, context, stream, correlation]| {
+                self.options.threads,
+                || Ok(PlacesPart::default()),
+                |part, _, [start, end, process, device, context, stream, correlation]| {
                     let (Some(start), Some(end)) = (start.as_int(), end.as_int()) else {
                         return Ok(());
                     };
                     if end < start || end < start_ns || !is_plausible(start, end) {
                         return Ok(());
                     }
+                    part.is_ordered &= part.starts.is_none_or(|(_, last)| last <= start);
+                    part.starts = Some((part.starts.map_or(start, |(first, _)| first), start));
                     let place = Recorded {
-                        process: self.process_of_work(process)?,
+                        process: process.as_int().map_or(ProcessKey::UNKNOWN, ProcessKey::of),
                         device: device.as_int().unwrap_or(0),
                         context: context.as_int().unwrap_or(0),
                         stream: stream.as_int().unwrap_or(0),
                     };
-                    if let (Some(linked), Some(id)) = (&mut linked, correlation.as_int()) {
-                        linked.insert(place.process, id);
+                    if let (true, Some(id)) = (wants_ids, correlation.as_int()) {
+                        part.linked.insert(place.process, id);
                     }
-                    if last != Some(place) {
-                        last = Some(place);
-                        places.insert(place);
+                    if part.last != Some(place) {
+                        part.last = Some(place);
+                        part.places.insert(place);
                     }
                     Ok(())
                 },
             )?;
+            let mut last_start = i64::MIN;
+            for part in parts {
+                if let Some((first, last)) = part.starts {
+                    is_ordered &= part.is_ordered && last_start <= first;
+                    last_start = last;
+                }
+                all.extend(part.places);
+                linked.absorb(part.linked);
+            }
         }
-        let mut places: Vec<Recorded> = places.into_iter().collect();
+        let mut places: Vec<Recorded> = all.into_iter().collect();
+        if places.iter().any(|place| !place.process.is_known()) {
+            let process = self.process_of_work(Value::Null)?;
+            for place in places.iter_mut().filter(|place| !place.process.is_known()) {
+                place.process = process;
+            }
+            linked.rename(ProcessKey::UNKNOWN, process);
+        }
         places.sort_unstable();
+        places.dedup();
         let is_wanted = |place: &Recorded| self.wants_process(place.process);
-        self.linked = linked.filter(|_| places.iter().any(is_wanted));
+        let has_work = wants_ids && places.iter().any(is_wanted);
+        self.linked = has_work.then(|| linked.sealed());
         self.identity = Some(Identity::new(export, &places)?);
-        Ok(())
+        Ok(is_ordered)
     }
 
     /// Returns the process of a GPU activity: the stated one, else the only one with calls.
@@ -662,7 +634,8 @@ impl<'e> Loader<'e> {
         Ok(sole.unwrap_or(ProcessKey::UNKNOWN))
     }
 
-    fn finish(mut self) -> Result<Trace> {
+    pub(crate) fn finish(mut self) -> Result<Trace> {
+        self.builder.diagnostics = std::mem::take(&mut self.tally.diagnostics);
         self.names()?;
         self.limits()?;
         let mut options = FinishOptions::default();
@@ -672,6 +645,24 @@ impl<'e> Loader<'e> {
     }
 }
 
-fn place(row: i64) -> Place {
-    Place::Row(u64::try_from(row).unwrap_or(0))
+/// Places and ids of a part of the GPU activities.
+struct PlacesPart {
+    places: FxHashSet<Recorded>,
+    last: Option<Recorded>,
+    linked: LinkedIds,
+    is_ordered: bool,
+    /// Start of the first row and of the last.
+    starts: Option<(i64, i64)>,
+}
+
+impl Default for PlacesPart {
+    fn default() -> Self {
+        Self {
+            places: FxHashSet::default(),
+            last: None,
+            linked: LinkedIds::default(),
+            is_ordered: true,
+            starts: None,
+        }
+    }
 }

@@ -297,7 +297,7 @@ impl Loader<'_> {
                 return None;
             }
             if kind == Kind::Mark && time < self.session.start_ns() {
-                self.counts.before += 1;
+                self.tally.before += 1;
                 return None;
             }
             return Some((time, None));

@@ -742,3 +742,75 @@ fn a_shift_of_the_clock_moves_the_origin_only() {
     assert_eq!(trace.meta().base_time_ns, 4_700);
     assert_eq!(trace.slices().next().unwrap().ts().nanos(), 100);
 }
+
+/// Starts of the activities that are passed on, with the starts of their calls, and the number of slices that are kept;
+/// `None` if the export must be read whole.
+fn passed(made: &Made, threads: usize) -> Option<(Vec<(i64, Option<i64>)>, usize)> {
+    let mut options = LoadOptions::default();
+    options.host_names = Some(Vec::new());
+    options.threads = threads;
+    let mut starts = Vec::new();
+    let export = Export::open(made.path()).unwrap();
+    let rest = nsys_db::pass(&export, &options, |work| {
+        starts.push((work.start_ns, work.launch_ns));
+    });
+    Some((starts, rest.unwrap()?.len()))
+}
+
+#[test]
+fn activities_are_passed_on_in_order_of_start_and_not_kept() {
+    let mut made = Made::new();
+    let (gemm, launch) = (made.string("gemm"), made.string("cudaLaunchKernel_v7000"));
+    made.kernels();
+    made.calls();
+    for n in 1..6000 {
+        let at = n * 100;
+        made.kernel(1, (at, at + 50), (0, 7), n, gemm);
+        if n % 5 != 0 {
+            made.call(1, (at - 70, at - 60), n, launch);
+        }
+    }
+    made.sql(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, globalPid INTEGER, correlationId INTEGER)",
+    );
+    for at in [5, 250, 250, 1_000_000] {
+        let process = global(1, 0);
+        made.sql(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({at}, {}, {process}, 0)",
+            at + 9
+        ));
+    }
+    let mut want: Vec<(i64, Option<i64>)> = (1..6000)
+        .map(|n| (n * 100, (n % 5 != 0).then_some(n * 100 - 70)))
+        .chain([5, 250, 250, 1_000_000].map(|at| (at, None)))
+        .collect();
+    want.sort_by_key(|(start, _)| *start);
+    for threads in [1, 2, 4] {
+        assert_eq!(passed(&made, threads), Some((want.clone(), 0)), "{threads}");
+    }
+    let mut options = LoadOptions::default();
+    (options.host_names, options.launches) = (Some(Vec::new()), false);
+    let export = Export::open(made.path()).unwrap();
+    let mut count = 0;
+    let rest = nsys_db::pass(&export, &options, |work| {
+        assert_eq!(work.launch_ns, None);
+        count += 1;
+    });
+    assert_eq!(
+        (count, rest.unwrap().unwrap().meta().events),
+        (want.len(), 10_803)
+    );
+    // Operators can tell what a kernel does; ranges without end depend on what is around them.
+    made.ranges();
+    made.range(1, (0, Some(900)), 59, "step", 0);
+    assert_eq!(passed(&made, 2), Some((want, 0)));
+    made.range(1, (0, Some(900)), 59, "aten::mm, seq = 1, op_id = 2", 0);
+    assert_eq!(passed(&made, 2), None);
+    made.sql("DELETE FROM NVTX_EVENTS WHERE text LIKE 'aten%'");
+    made.range(1, (0, None), 59, "step", 0);
+    assert_eq!(passed(&made, 2), None);
+    made.sql("DELETE FROM NVTX_EVENTS");
+    assert!(passed(&made, 2).is_some());
+    made.kernel(1, (50, 60), (0, 7), 0, gemm);
+    assert_eq!(passed(&made, 2), None);
+}

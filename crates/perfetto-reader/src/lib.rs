@@ -32,6 +32,7 @@ mod options;
 mod rocprof;
 pub mod rocprof_csv;
 mod sniff;
+mod source_issues;
 
 pub mod json;
 pub mod proto;
@@ -43,6 +44,7 @@ use trace_model::Trace;
 pub use error::Error;
 pub use options::{ArgPolicy, HostSlices, ReadOptions};
 pub use sniff::{Format, sniff};
+pub use source_issues::SOURCE_INCOMPLETE;
 
 /// Reads a whole trace of any supported format.
 ///

@@ -2,9 +2,7 @@
 //!
 //! Columns are found by name. The events are those of the JSON of the same run.
 
-use std::io::Read as _;
-
-use byte_source::Source;
+use byte_source::{Reader, Source};
 use serde_json::Value;
 use trace_model::{IssueKind, Place, Trace};
 
@@ -68,27 +66,30 @@ pub fn begins(head: &[u8]) -> bool {
     is_record && has(b"Correlation_Id") && has(b"Start_Timestamp") && has(b"End_Timestamp")
 }
 
-/// A table of records.
-struct Rows<'t> {
+/// A table of records, read row by row.
+struct Rows {
     name: String,
     columns: Vec<String>,
-    reader: csv::Reader<&'t [u8]>,
+    reader: csv::Reader<Reader>,
 }
 
-impl<'t> Rows<'t> {
-    fn new(name: &str, text: &'t [u8]) -> Result<Self, Error> {
-        let text = byte_source::magic::skip_utf8_bom(text);
+impl Rows {
+    fn new(source: Source) -> Result<Self, Error> {
+        let name = source.name().to_owned();
         let mut rows = Self {
-            name: name.to_owned(),
+            name,
             columns: Vec::new(),
             // A row that is cut has fewer cells.
             reader: csv::ReaderBuilder::new()
                 .flexible(true)
                 .has_headers(false)
-                .from_reader(text),
+                .from_reader(source.into_read()?),
         };
         let header = rows.next()?.unwrap_or_default();
-        rows.columns = header.iter().map(|cell| cell.trim().to_owned()).collect();
+        let cells = header
+            .iter()
+            .map(|cell| cell.trim_start_matches('\u{feff}'));
+        rows.columns = cells.map(|cell| cell.trim().to_owned()).collect();
         Ok(rows)
     }
 
@@ -164,32 +165,31 @@ impl Agents {
     }
 }
 
-/// Reads the files of one process.
+/// Reads the files of one process. `open` opens each of `count` files; it is called twice for most of them, because devices are
+/// numbered by all that run kernels. Memory: that of the trace.
 ///
 /// # Errors
 ///
 /// Returns an error if a file cannot be read, or lacks a column that its records need.
-pub fn read(files: Vec<Source>, options: &ReadOptions) -> Result<Trace, Error> {
-    let mut tables = Vec::new();
-    for source in files {
-        let name = source.name().to_owned();
-        let file = source.logical_name().to_owned();
-        let kind = split_name(&file).map_or("", |(_, end)| end).to_owned();
-        let mut text = Vec::new();
-        let mut reader = source.into_read()?;
-        let read = reader.read_to_end(&mut text);
-        read.map_err(|error| unreadable(&name, text.len() as u64, error))?;
-        tables.push((name, kind, text));
-    }
+pub fn read(
+    count: usize,
+    open: impl Fn(usize) -> Result<Source, byte_source::Error>,
+    options: &ReadOptions,
+) -> Result<Trace, Error> {
     let mut loader = Loader::new(options);
     loader.builder.meta.format = "rocprofv3-csv";
     let mut agents = Agents::default();
     let mut used = Vec::new();
     let mut names = Vec::new();
-    for (name, kind, text) in &tables {
-        let mut rows = Rows::new(name, text)?;
+    let mut kinds = Vec::new();
+    for at in 0..count {
+        let source = open(at)?;
+        let kind = split_name(source.logical_name()).map_or("", |(_, end)| end);
+        kinds.push(kind);
+        let mut rows = Rows::new(source)?;
         if kind == "agent_info.csv" {
             agents_of(&mut rows, &mut agents, &mut names)?;
+            loader.builder.meta.input_bytes += rows.offset();
         } else if let Some(at) = rows.place("Process_Id") {
             let pid = rows.next()?.and_then(|row| row.get(at)?.parse().ok());
             loader.pid = pid.filter(|_| loader.pid == 0).unwrap_or(loader.pid);
@@ -207,24 +207,18 @@ pub fn read(files: Vec<Source>, options: &ReadOptions) -> Result<Trace, Error> {
     }
     agents.decide(&used);
     loader.devices(names);
-    for (name, kind, text) in &tables {
-        let Some((_, category)) = FILES.iter().find(|(end, _)| end == kind) else {
-            continue;
-        };
-        if !category.is_empty() {
-            let rows = Rows::new(name, text)?;
-            records(rows, category, &agents, &mut loader)?;
+    for (at, kind) in kinds.into_iter().enumerate() {
+        let category = FILES.iter().find(|(end, _)| *end == kind);
+        if let Some((_, category)) = category.filter(|(_, category)| !category.is_empty()) {
+            let mut rows = Rows::new(open(at)?)?;
+            records(&mut rows, category, &agents, &mut loader)?;
+            loader.builder.meta.input_bytes += rows.offset();
         }
-        loader.builder.meta.input_bytes += text.len() as u64;
     }
     loader.finish()
 }
 
-fn agents_of(
-    rows: &mut Rows<'_>,
-    agents: &mut Agents,
-    names: &mut Vec<Value>,
-) -> Result<(), Error> {
+fn agents_of(rows: &mut Rows, agents: &mut Agents, names: &mut Vec<Value>) -> Result<(), Error> {
     let places = [
         "Node_Id",
         "Logical_Node_Id",
@@ -258,12 +252,12 @@ fn agents_of(
 
 /// Reads the records of one file.
 fn records(
-    mut rows: Rows<'_>,
+    rows: &mut Rows,
     category: &'static str,
     agents: &Agents,
     loader: &mut Loader<'_>,
 ) -> Result<(), Error> {
-    let needed = |rows: &Rows<'_>, column: &'static str| {
+    let needed = |rows: &Rows, column: &'static str| {
         rows.place(column).ok_or_else(|| Error::Json {
             name: rows.name.clone(),
             what: "the table of rocprofv3 lacks the columns of its times",
@@ -272,8 +266,8 @@ fn records(
             column: 1,
         })
     };
-    let start = needed(&rows, "Start_Timestamp")?;
-    let end = needed(&rows, "End_Timestamp")?;
+    let start = needed(rows, "Start_Timestamp")?;
+    let end = needed(rows, "End_Timestamp")?;
     let place = |names: &[&str]| names.iter().find_map(|name| rows.place(name));
     let name_at = place(&["Kernel_Name", "Function", "Direction", "Operation", "Kind"]);
     let (thread, correlation) = (place(&["Thread_Id"]), place(&["Correlation_Id"]));
@@ -336,39 +330,41 @@ fn records(
 mod tests {
     use super::*;
 
-    fn files() -> Vec<Source> {
-        [
-            (
-                "d/7_agent_info.csv",
-                "Node_Id,Logical_Node_Id,Agent_Type,Name,Product_Name\n0,0,CPU,EPYC,EPYC\n4,1,GPU,gfx942,\"AMD Instinct MI300X, 192 GB\"\n",
-            ),
-            (
-                "d/7_kernel_trace.csv",
-                "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+    const FILES_OF_RUN: [(&str, &str); 4] = [
+        (
+            "d/7_agent_info.csv",
+            "Node_Id,Logical_Node_Id,Agent_Type,Name,Product_Name\n0,0,CPU,EPYC,EPYC\n4,1,GPU,gfx942,\"AMD Instinct MI300X, 192 GB\"\n",
+        ),
+        (
+            "d/7_kernel_trace.csv",
+            "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n\
                  KERNEL_DISPATCH,Agent 4,3,2,9,\"one \"\"x\"\", (int)\",5,2000,2500\n\
                  KERNEL_DISPATCH,Agent 4,3,2,9,bad,6,,2500\n",
-            ),
-            (
-                "d/7_hip_api_trace.csv",
-                "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+        ),
+        (
+            "d/7_hip_api_trace.csv",
+            "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
                  HIP_RUNTIME_API,hipLaunchKernel,77,9,5,1000,1100\n",
-            ),
-            (
-                "d/7_memory_copy_trace.csv",
-                "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
+        ),
+        (
+            "d/7_memory_copy_trace.csv",
+            "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
                  MEMORY_COPY,MEMORY_COPY_HOST_TO_DEVICE,0,Agent 0,Agent 4,8,3000,3100\n",
-            ),
-        ]
-        .into_iter()
-        .map(|(name, text)| Source::from_bytes(name, text.as_bytes().to_vec()).unwrap())
-        .collect()
+        ),
+    ];
+
+    fn read(files: &[(&str, &[u8])]) -> Result<Trace, Error> {
+        let open = |at: usize| Source::from_bytes(files[at].0, files[at].1.to_vec());
+        super::read(files.len(), open, &ReadOptions::default())
     }
 
     #[test]
     fn tables_are_kernels_copies_and_calls() {
         use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
 
-        let trace = read(files(), &ReadOptions::default()).unwrap();
+        let trace = read(&FILES_OF_RUN.map(|(name, text)| (name, text.as_bytes()))).unwrap();
+        let bytes: usize = FILES_OF_RUN.iter().map(|(_, text)| text.len()).sum();
+        assert_eq!(trace.meta().input_bytes, bytes as u64);
         let index = TraceIndex::new(&trace, Vocabulary::default());
         let rows: Vec<_> = trace
             .slices()
@@ -441,8 +437,8 @@ mod tests {
     fn calls_of_all_kinds_may_be_in_one_file() {
         let text = "Guid,Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n\
                     g,HIP_RUNTIME_API_EXT,hipLaunchKernel,7,7,3,1000,1100\ng,MARKER_CORE_API,step,7,7,4,1000,1200\n";
-        let source = Source::from_bytes("out_regions_trace.csv", text.as_bytes().to_vec()).unwrap();
-        let trace = read(vec![source], &ReadOptions::default()).unwrap();
+        let text = format!("\u{feff}{text}");
+        let trace = read(&[("out_regions_trace.csv", text.as_bytes())]).unwrap();
         let categories: Vec<_> = trace
             .slices()
             .filter_map(|slice| slice.category())
@@ -455,10 +451,7 @@ mod tests {
     fn arbitrary_cuts_do_not_panic() {
         let text = "Kind,Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp\nK,\"Agent, 4\",1,5,9\n\n\"";
         for at in 0..=text.len() {
-            let source = Source::from_bytes("kernel_trace.csv", text.as_bytes()[..at].to_vec());
-            if let Ok(source) = source {
-                let _ = read(vec![source], &ReadOptions::default());
-            }
+            let _ = read(&[("kernel_trace.csv", &text.as_bytes()[..at])]);
         }
         assert!(begins(text.as_bytes()) && !begins(b"Kind,name\n1,2"));
     }

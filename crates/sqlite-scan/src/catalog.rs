@@ -22,7 +22,7 @@ pub struct CatalogTable {
 pub struct IgnoredTable {
     /// Name.
     pub name: String,
-    /// `true` for tables: virtual ones, and those without row ids or with computed columns. `false` for views and triggers.
+    /// `true` for tables: virtual ones, and those without row ids. `false` for views and triggers.
     pub is_table: bool,
 }
 

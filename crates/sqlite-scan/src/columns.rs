@@ -74,12 +74,15 @@ fn column(definition: &[&Token], columns: &mut Vec<ColumnDef>) -> Option<()> {
         _ => return None,
     };
     let is = |at: usize, text: &str| matches!(definition.get(at), Some(Token::Word(word) | Token::Quoted(word)) if word.eq_ignore_ascii_case(text));
+    let is_word = |at: usize, text: &str| matches!(definition.get(at), Some(Token::Word(word)) if word.eq_ignore_ascii_case(text));
     let has = |first: &str, second: &str| {
         (1..definition.len()).any(|at| is(at, first) && is(at + 1, second))
     };
-    // Computed columns have no place in the record when they are virtual: such a table is not a rocPD one.
-    if has("GENERATED", "ALWAYS") || (1..definition.len()).any(|at| is(at, "AS")) {
-        return None;
+    // Computed columns have a place in the record only if they are stored; the others read as absent.
+    let is_computed = (1..definition.len())
+        .any(|at| is_word(at, "AS") && definition.get(at + 1) == Some(&&Token::Open));
+    if is_computed && !(1..definition.len()).any(|at| is_word(at, "STORED")) {
+        return Some(());
     }
     let default = (1..definition.len())
         .find(|&at| is(at, "DEFAULT"))
@@ -205,6 +208,22 @@ mod tests {
     }
 
     #[test]
+    fn computed_columns_have_a_place_only_if_they_are_stored() {
+        for (column, want) in [
+            ("b INT AS (a + 1)", ["a", "c"].as_slice()),
+            ("b INT GENERATED ALWAYS AS (a + 1) VIRTUAL", &["a", "c"]),
+            ("b AS (a) STORED NOT NULL", &["a", "b", "c"]),
+            (
+                "b DEFAULT 'as' CHECK (cast(b AS INT) > 0)",
+                &["a", "b", "c"],
+            ),
+        ] {
+            let sql = format!("CREATE TABLE t (a, {column}, c)");
+            assert_eq!(names(&sql).unwrap(), want, "{column}");
+        }
+    }
+
+    #[test]
     fn what_is_no_plain_table() {
         assert_eq!(names("CREATE VIEW v AS SELECT (1)"), None);
         assert_eq!(names("CREATE VIRTUAL TABLE v USING fts5(a, b)"), None);
@@ -212,7 +231,6 @@ mod tests {
             names("CREATE TABLE t (a INTEGER PRIMARY KEY, b) WITHOUT ROWID"),
             None
         );
-        assert_eq!(names("CREATE TABLE t (a, b INT AS (a + 1))"), None);
         assert_eq!(names("CREATE TABLE t (a, \"b"), None);
     }
 }

@@ -1,6 +1,9 @@
 //! A file with its tables.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
 use byte_source::{OpenOptions, Source};
 
@@ -10,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::file::{PageFile, check_sidecars};
 use crate::record::Value;
 use crate::scratch::Scratch;
+
+/// Leaves of a part of a parallel scan: a megabyte or two, so that few rows are read in vain before an error.
+const PART_LEAVES: usize = 512;
 
 /// A SQLite file, opened for reading.
 #[derive(Debug)]
@@ -148,6 +154,69 @@ impl<'d> Table<'d> {
             each(rowid, values)?;
         }
         Ok(())
+    }
+
+    /// Passes the columns of every row to `each`, parts of the table on up to `threads` threads. Each part has a state of its
+    /// own, made by `fresh`; the states are returned in the order of the row ids. The parts depend on the file alone, so the
+    /// result does not depend on the number of threads.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first part that fails.
+    pub fn scan_parts<const N: usize, S: Send, E: From<Error> + Send>(
+        &self,
+        columns: [&str; N],
+        threads: usize,
+        fresh: impl Fn() -> std::result::Result<S, E> + Sync,
+        each: impl Fn(&mut S, i64, [Value<'_>; N]) -> std::result::Result<(), E> + Sync,
+    ) -> std::result::Result<Vec<S>, E> {
+        let pick = self.table.pick(columns);
+        let leaves = Leaves::of(self.file, self.table.root)?;
+        let parts = leaves.len().div_ceil(PART_LEAVES);
+        let (next, is_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let part = |at: usize| {
+            let mut state = fresh()?;
+            let mut cursor = Cursor::new(self.file, &leaves);
+            cursor.select(at * PART_LEAVES, (at + 1) * PART_LEAVES);
+            while let Some((rowid, values)) = cursor.next(&pick)? {
+                each(&mut state, rowid, values)?;
+            }
+            Ok(state)
+        };
+        let work = || {
+            let mut done = Vec::new();
+            // Parts are begun in order, so all before the first that fails are read to their end.
+            while !is_failed.load(Ordering::Relaxed) {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= parts {
+                    break;
+                }
+                let result = part(at);
+                is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                done.push((at, result));
+            }
+            done
+        };
+        let workers = threads.clamp(1, parts.max(1));
+        let mut all = thread::scope(|scope| {
+            let handles: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            for handle in handles {
+                all.extend(handle.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            all
+        });
+        all.sort_unstable_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Returns where its leaves are, for a [`Cursor`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an interior page is damaged.
+    pub fn leaves(&self) -> Result<Leaves> {
+        Leaves::of(self.file, self.table.root)
     }
 
     /// Returns the number of rows. Cost: reads every page of the table once.

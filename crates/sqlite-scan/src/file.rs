@@ -152,7 +152,8 @@ impl PageFile {
         }
     }
 
-    /// Reads `count` pages from `page` on into `buffer`, fewer at the end of the file; returns how many.
+    /// Reads `count` pages from `page` on into the begin of `buffer`, fewer at the end of the file; returns how many. The buffer
+    /// grows as needed and never shrinks, because what it gets anew has to be cleared.
     ///
     /// # Errors
     ///
@@ -163,7 +164,12 @@ impl PageFile {
         }
         let count = count.min(self.pages - page + 1);
         let bytes = count as usize * self.page_bytes;
-        buffer.resize(bytes, 0);
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        let Some(buffer) = buffer.get_mut(..bytes) else {
+            return Ok(0);
+        };
         let offset = u64::from(page - 1) * self.page_bytes as u64;
         let read = self.access.read_at(offset, buffer)?;
         let Some(log) = &self.log else {

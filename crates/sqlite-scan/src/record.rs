@@ -17,11 +17,13 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Returns the value if it is stored as an integer.
+    /// Returns the value if it is stored as an integer, or as the text of one: a column that is declared as text, as by an import
+    /// of CSV, holds numbers as texts. A column of integers never does, because SQLite converts what is a number.
     #[inline]
     pub fn as_int(&self) -> Option<i64> {
         match *self {
             Self::Int(value) => Some(value),
+            Self::Text(text) => written(text),
             _ => None,
         }
     }
@@ -40,6 +42,17 @@ impl Value<'_> {
             Self::Blob(bytes) => format!("{} bytes", bytes.len()),
         }
     }
+}
+
+/// Returns the whole number that is all of a text; numbers from 2^63 to 2^64 are those of the same bits.
+#[cold]
+fn written(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.starts_with('+') {
+        return None;
+    }
+    let unsigned = || text.parse().map(u64::cast_signed);
+    text.parse().or_else(|_| unsigned()).ok()
 }
 
 /// No column of the table for a slot.
@@ -222,6 +235,23 @@ mod tests {
         assert_eq!(read(&[0x81, 0x00]), (Some(128), 2));
         assert_eq!(read(&[0xff; 9]), (Some(-1), 9));
         assert_eq!(read(&[0x80]).0, None);
+    }
+
+    #[test]
+    fn whole_numbers_as_texts_are_integers() {
+        for (text, want) in [
+            ("-17", Some(-17)),
+            ("0", Some(0)),
+            ("18446744073709551615", Some(-1)),
+            ("18446744073709551616", None),
+            ("+1", None),
+            ("1.0", None),
+            ("", None),
+            ("gemm", None),
+        ] {
+            assert_eq!(Value::Text(text.as_bytes()).as_int(), want, "{text}");
+        }
+        assert_eq!(Value::Blob(b"1").as_int(), None);
     }
 
     #[test]

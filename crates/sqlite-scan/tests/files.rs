@@ -178,3 +178,53 @@ fn what_is_no_plain_table_is_named_and_never_read() {
     })
     .unwrap();
 }
+
+#[test]
+fn parts_of_a_table_are_all_its_rows_in_order_on_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sqlite");
+    // Small pages, so that there are several parts.
+    drop(write(&path, "PRAGMA page_size=512", 30_000));
+    let database = Database::open(&path).unwrap();
+    let table = database.table("t").unwrap();
+    let want: Vec<i64> = read(&database).into_iter().map(|row| row.1).collect();
+    let mut counts = Vec::new();
+    for threads in [0, 1, 2, 5] {
+        let parts = table
+            .scan_parts(
+                ["a"],
+                threads,
+                || Ok::<_, Error>(Vec::new()),
+                |part, _, [a]| {
+                    part.push(a.as_int().unwrap());
+                    Ok(())
+                },
+            )
+            .unwrap();
+        counts.push(parts.len());
+        assert_eq!(parts.concat(), want, "{threads}");
+    }
+    assert!(
+        counts[0] > 2 && counts.iter().all(|count| *count == counts[0]),
+        "{counts:?}"
+    );
+    let failed = table.scan_parts(
+        ["a"],
+        3,
+        || Ok(()),
+        |(), rowid, [_]| match rowid > 20_000 {
+            true => Err(Stop(rowid)),
+            false => Ok(()),
+        },
+    );
+    assert!(matches!(failed, Err(Stop(20_002))));
+}
+
+/// The row at which a scan ended.
+struct Stop(i64);
+
+impl From<Error> for Stop {
+    fn from(_: Error) -> Self {
+        Self(0)
+    }
+}

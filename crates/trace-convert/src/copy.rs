@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use trace_model::{
     Arg, ArgValue, ArgsRef, BuildError, CategoryId, FinishOptions, FlowPoint, FlowRole, FlowSpace,
-    LaneId, Slice, SliceData, StrId, Trace, TraceBuilder, bare_key,
+    IssueKind, LaneId, Severity, Slice, SliceData, StrId, Trace, TraceBuilder, bare_key,
 };
 
 /// What a text of a trace is.
@@ -77,6 +77,13 @@ pub(crate) fn copy(
         args: Vec::new(),
     };
     copier.builder.meta = trace.meta().clone();
+    for issue in trace.diagnostics().issues() {
+        if issue.kind.severity() != Severity::Info && !is_of_nesting(issue.kind) {
+            let places = issue.places.iter().cloned();
+            let diagnostics = &mut copier.builder.diagnostics;
+            diagnostics.add(issue.kind, issue.count, places);
+        }
+    }
     copier.places(edit);
     copier.slices(edit);
     for sample in trace.counters().iter() {
@@ -91,6 +98,20 @@ pub(crate) fn copy(
     let mut options = FinishOptions::default();
     options.keep_negative = true;
     copier.builder.finish(&options)
+}
+
+/// Returns `true` for issues of how events nest, which the copy finds again if it has them.
+fn is_of_nesting(kind: IssueKind) -> bool {
+    matches!(
+        kind,
+        IssueKind::Overlap
+            | IssueKind::OverlapDropped
+            | IssueKind::MisplacedEnd
+            | IssueKind::NeverClosed
+            | IssueKind::FlowNoSlice
+            | IssueKind::FlowDuplicate
+            | IssueKind::FlowStepWithoutStart
+    )
 }
 
 struct Copier<'t> {

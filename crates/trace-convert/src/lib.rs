@@ -38,8 +38,8 @@ mod repair;
 mod slim;
 mod split;
 
-pub use merge::{Alignment, manifest, rank};
+pub use merge::{Alignment, copy_name, manifest, rank};
 pub use redact::redact;
 pub use repair::{Repaired, repair};
 pub use slim::{Slim, slim};
-pub use split::{Part, part, parts};
+pub use split::{Part, RANKS, part, part_of_pid, parts, stated_ranks};

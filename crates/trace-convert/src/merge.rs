@@ -48,6 +48,7 @@ pub fn rank(
     };
     copy(trace, &mut edit, |builder| {
         builder.meta.base_time_ns = base_ns;
+        builder.meta.entries.retain(|(key, _)| key != crate::RANKS);
         if place > 0 {
             builder.meta.entries.clear();
             builder.meta.distributed = None;
@@ -111,6 +112,15 @@ impl Edit for Placed<'_> {
     fn time(&self, ns: i64) -> i64 {
         ns.saturating_add(self.offset_ns)
     }
+}
+
+/// Returns the name of a Perfetto copy of a recording whose format Perfetto does not open; of a process of an export, its own.
+///
+/// ```
+/// assert_eq!(trace_convert::copy_name("run.sqlite!70001"), "run.sqlite-70001.pftrace");
+/// ```
+pub fn copy_name(name: &str) -> String {
+    format!("{}.pftrace", name.replace('!', "-"))
 }
 
 /// Returns the clock offsets between files as Perfetto reads them from an archive (`perfetto_manifest`, version 1): for each file its name,

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::kernel::{TraceIndex, Vocabulary};
-use trace_model::{BuildError, ProcessId, Slice, Trace};
+use trace_model::{BuildError, ProcessId, Rank, Slice, Trace};
 
 use crate::copy::{Edit, copy};
 
@@ -82,12 +82,42 @@ pub fn parts(trace: &Trace) -> Vec<Part> {
     parts
 }
 
+/// Key of the processes of a recording that are ranks of a job, in its metadata: a list of process numbers, each with its rank if
+/// that is known, as in `[[5017,0],[5000,1]]` or `[[10,null],[11,null]]`.
+pub const RANKS: &str = "rankProcesses";
+
+/// Returns the ranks that the metadata of a recording lists.
+pub fn stated_ranks(text: &str) -> Vec<(i64, Option<u32>)> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
 /// Returns a copy with the slices of the processes of one part, and with what is in no process.
 ///
 /// # Errors
 /// As [`TraceBuilder::finish`](trace_model::TraceBuilder::finish).
 pub fn part(trace: &Trace, part: &Part) -> Result<Trace, BuildError> {
-    copy(trace, &mut Of { part }, |_| {})
+    copy(trace, &mut Of { part }, |builder| {
+        let meta = &mut builder.meta;
+        let stated = stated_ranks(meta.entry(RANKS).unwrap_or_default());
+        let rank = stated.iter().find(|(pid, _)| *pid == part.pid);
+        meta.entries.retain(|(key, _)| key != RANKS);
+        if let Some(rank) = rank.and_then(|(_, rank)| *rank) {
+            meta.distributed.get_or_insert_default().rank = Some(Rank(rank));
+        }
+    })
+}
+
+/// Returns the part of the processes of this number, and of those without GPU activity; `None` if there is no such process.
+pub fn part_of_pid(trace: &Trace, pid: i64) -> Option<Part> {
+    let ranks = stated_ranks(trace.meta().entry(RANKS).unwrap_or_default());
+    let is_other = |own: i64| own != pid && ranks.iter().any(|(rank, _)| *rank == own);
+    let own = trace.processes().iter().enumerate();
+    let processes: Vec<ProcessId> = own
+        .filter(|(_, process)| !is_other(process.pid.0))
+        .filter_map(|(at, _)| ProcessId::new(at))
+        .collect();
+    let is_there = trace.processes().iter().any(|process| process.pid.0 == pid);
+    is_there.then_some(Part { pid, processes })
 }
 
 struct Of<'a> {

@@ -35,5 +35,8 @@ pub use files::{
 };
 pub use label::labels;
 pub use nsys::{file_of, is_large_export};
+pub use nsys_db::{Work as PassedWork, WorkKind as PassedKind};
 pub use rank::{Ranks, rank_in_name, ranks, refuse_other_jobs};
-pub use read::{NamedTrace, ReadEach, nothing_inside, only_args, read, read_each, warnings};
+pub use read::{
+    NamedTrace, ReadEach, nothing_inside, only_args, read, read_each, read_each_passing, warnings,
+};

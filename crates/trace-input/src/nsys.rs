@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use byte_source::Source;
 use cli::VerbosityArgs;
 use nsys_db::{Export, LoadOptions, ProcessKey};
-use perfetto_reader::{HostSlices, ReadOptions};
+use perfetto_reader::{ArgPolicy, HostSlices, ReadOptions};
 use sqlite_scan::Database;
 use trace_model::Trace;
 
-use crate::read::kept_args;
+use crate::read::{Take, kept_args};
 
 /// Separates an export from one of its processes, as an archive from a member.
 const SEPARATOR: char = '!';
@@ -26,7 +26,7 @@ pub fn file_of(path: &Path) -> &Path {
 
 /// Size of an export from which on not all calls of its host are kept where the answer can do without, in bytes: a trace of all
 /// has several times the size of its file.
-const LARGE: u64 = 1 << 30;
+const LARGE: u64 = 128 << 20;
 
 /// Returns `true` for a database so large that not all calls of its host should be kept.
 pub fn is_large_export(path: &Path) -> bool {
@@ -52,6 +52,40 @@ fn selected(path: &Path) -> Option<(&Path, (Option<u64>, i64))> {
     is_export.then_some((file, (machine, pid.parse().ok()?)))
 }
 
+/// Returns `true` for a database, also a compressed one, and for a folder of tables.
+fn is_export(path: &Path) -> bool {
+    let source = || Source::open(path, &byte_source::OpenOptions::default());
+    let head = |mut source: Source| {
+        source
+            .head(16)
+            .is_ok_and(byte_source::magic::looks_like_sqlite)
+    };
+    path.is_dir() || source().is_ok_and(head)
+}
+
+/// Returns the file and the process that a path selects of a file of another format than an export.
+pub(crate) fn process_of_copy(path: &Path) -> Option<(&Path, i64)> {
+    let (file, (_, pid)) = selected(path)?;
+    (!is_export(file)).then_some((file, pid))
+}
+
+/// Returns one path for each rank that a copy of an export states in its first bytes, if there are several.
+fn ranks_of_copy(path: &Path) -> Option<Vec<PathBuf>> {
+    let mut source = Source::open(path, &byte_source::OpenOptions::default()).ok()?;
+    let head = source.head(Source::HEAD_BYTES).ok()?;
+    let key = trace_convert::RANKS.as_bytes();
+    let at = head.windows(key.len()).position(|part| part == key)?;
+    // In JSON `":` is between the key and the list, in a Perfetto trace a tag and a length.
+    let rest = head.get(at + key.len()..)?;
+    let start = rest.iter().take(6).position(|byte| *byte == b'[')?;
+    let list = rest.get(start..)?;
+    let end = list.windows(2).position(|part| part == b"]]")?;
+    let text = std::str::from_utf8(list.get(..end + 2)?).ok()?;
+    let ranks = trace_convert::stated_ranks(text);
+    let one = |pid: i64| PathBuf::from(format!("{}{SEPARATOR}{pid}", path.display()));
+    (ranks.len() > 1).then(|| ranks.iter().map(|(pid, _)| one(*pid)).collect())
+}
+
 /// Returns one path for each process of an export that communicates, if there are several; `None` for everything else.
 ///
 /// # Errors
@@ -62,7 +96,10 @@ pub(crate) fn processes(path: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
         return Ok(None);
     }
     let Some(export) = recognised(path)? else {
-        return Ok(None);
+        return Ok(match path.is_file() {
+            true => ranks_of_copy(path),
+            false => None,
+        });
     };
     let ranks = nsys_db::communicating_processes(&export)?;
     if ranks.len() < 2 {
@@ -206,7 +243,7 @@ pub(crate) enum Found {
 ///
 /// Returns an error if it is a damaged export, or a folder of an export that is not read.
 pub(crate) fn open_path(path: &Path) -> anyhow::Result<Option<Found>> {
-    if let Some((file, which)) = selected(path) {
+    if let Some((file, which)) = selected(path).filter(|(file, _)| is_export(file)) {
         let export = Export::open(file)?;
         let process = find(&export, which)?;
         return Ok(Some(Found::Export(export, Some(process))));
@@ -256,7 +293,8 @@ pub(crate) fn open(mut source: Source, path: &Path) -> anyhow::Result<Found> {
     Ok(Found::Source(Box::new(source)))
 }
 
-/// Reads an export into a trace.
+/// Reads an export into a trace; if there is a `take` and it is possible, all but GPU activities, which go there. The second
+/// result says whether they did.
 ///
 /// # Errors
 ///
@@ -266,8 +304,8 @@ pub(crate) fn load(
     process: Option<ProcessKey>,
     options: &ReadOptions,
     clock_shift_ns: i64,
-    verbosity: VerbosityArgs,
-) -> anyhow::Result<Trace> {
+    (verbosity, take): (VerbosityArgs, Option<Take<'_>>),
+) -> anyhow::Result<(Trace, bool)> {
     if let Some(warning) = export.warning() {
         verbosity.note(format!("warning: {warning}"));
     }
@@ -283,5 +321,20 @@ pub(crate) fn load(
     load.places = options.places;
     load.clock_shift_ns = clock_shift_ns;
     load.process = process;
-    Ok(nsys_db::load(export, &load)?)
+    load.threads = options.worker_threads();
+    let is_whole = options.args == ArgPolicy::All && options.host == HostSlices::All;
+    if is_whole && process.is_none() {
+        let ranks = nsys_db::communicating_processes(export)?;
+        let pids: BTreeSet<i64> = ranks.iter().map(|rank| rank.process.pid()).collect();
+        if pids.len() > 1 && pids.len() == ranks.len() {
+            load.ranks = ranks.iter().map(|rank| rank.process).collect();
+        }
+    }
+    if let Some(take) = take {
+        load.launches = take.launches;
+        if let Some(rest) = nsys_db::pass(export, &load, take.each)? {
+            return Ok((rest, true));
+        }
+    }
+    Ok((nsys_db::load(export, &load)?, false))
 }

@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::Context as _;
 use byte_source::{Progress, Source};
 use cli::{InputArgs, ProgressLine, Stage, VerbosityArgs};
-use perfetto_reader::{ArgPolicy, ReadOptions};
+use perfetto_reader::{ArgPolicy, ReadOptions, SOURCE_INCOMPLETE};
 use trace_model::{IssueKind, Severity, Trace};
 
 use crate::files::{is_package, short_name};
@@ -54,7 +54,7 @@ pub fn read(
     choose: impl FnOnce(&mut ReadOptions),
 ) -> anyhow::Result<NamedTrace> {
     let line = ProgressLine::start("reading", verbosity);
-    let read = read_quietly(path, input, verbosity, line.counter(), 0, choose)?;
+    let (read, _) = read_quietly(path, input, verbosity, line.counter(), 0, (choose, None))?;
     drop(line);
     for warning in warnings(&read) {
         verbosity.note(warning);
@@ -62,19 +62,36 @@ pub fn read(
     Ok(read)
 }
 
-/// Reads a trace without a report; with `-v` prints the time it took.
+/// Takes GPU activities as they come.
+pub(crate) struct Take<'t> {
+    pub(crate) each: &'t mut dyn FnMut(&nsys_db::Work<'_>),
+    /// Whether to find the calls that launched them.
+    pub(crate) launches: bool,
+}
+
+/// Reads a trace without a report; with `-v` prints the time it took. If there is a `take` and the format allows, GPU activities
+/// go there and not into the trace; the second result says whether they did.
 fn read_quietly(
     path: &Path,
     input: &InputArgs,
     verbosity: VerbosityArgs,
     counter: Arc<Progress>,
     clock_shift_ns: i64,
-    choose: impl FnOnce(&mut ReadOptions),
-) -> anyhow::Result<NamedTrace> {
+    (choose, take): (impl FnOnce(&mut ReadOptions), Option<Take<'_>>),
+) -> anyhow::Result<(NamedTrace, bool)> {
+    let whole = |name: String, trace: Trace| (NamedTrace::new(name, trace), false);
     if is_package(path) {
         let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
         let name = path.display().to_string();
-        return Ok(NamedTrace::new(name, trace));
+        return Ok(whole(name, trace));
+    }
+    if let Some((file, pid)) = nsys::process_of_copy(path) {
+        let all = (choose, None);
+        let (read, _) = read_quietly(file, input, verbosity, counter, clock_shift_ns, all)?;
+        let part = trace_convert::part_of_pid(&read.trace, pid);
+        let part = part.with_context(|| format!("{}: no process {pid}", file.display()))?;
+        let trace = trace_convert::part(&read.trace, &part)?;
+        return Ok(whole(path.display().to_string(), trace));
     }
     let mut options = ReadOptions::default();
     options.threads = input.threads().get();
@@ -87,13 +104,14 @@ fn read_quietly(
     if let Some(files) = rocprof::files(path) {
         let name = path.display().to_string();
         let trace = Stage::time("read", verbosity, || {
-            let open = |file: &PathBuf| {
+            let open = |at: usize| {
+                let file: &Path = files.get(at).map_or(path, PathBuf::as_path);
                 Source::open(file, &input.open_options(Some(Arc::clone(&counter))))
             };
-            let sources = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-            perfetto_reader::rocprof_csv::read(sources, &options).map_err(anyhow::Error::new)
+            perfetto_reader::rocprof_csv::read(files.len(), open, &options)
+                .map_err(anyhow::Error::new)
         });
-        return Ok(NamedTrace::new(name, trace?));
+        return Ok(whole(name, trace?));
     }
     let (name, found) = match nsys::open_path(path)? {
         Some(found) => (path.display().to_string(), found),
@@ -105,21 +123,29 @@ fn read_quietly(
     let source = match found {
         // Databases are read page by page, in place or from a decompressed copy.
         nsys::Found::Export(export, process) => {
-            let load = || nsys::load(&export, process, &options, clock_shift_ns, verbosity);
-            let trace = Stage::time("read", verbosity, load)?;
-            return Ok(NamedTrace::new(name, trace));
+            let load = || {
+                nsys::load(
+                    &export,
+                    process,
+                    &options,
+                    clock_shift_ns,
+                    (verbosity, take),
+                )
+            };
+            let (trace, is_passed) = Stage::time("read", verbosity, load)?;
+            return Ok((NamedTrace::new(name, trace), is_passed));
         }
         nsys::Found::OtherDatabase => {
             let trace = Stage::time("read", verbosity, || database(path, verbosity));
             let trace = trace.map_err(of_neither)?;
-            return Ok(NamedTrace::new(name, trace));
+            return Ok(whole(name, trace));
         }
         nsys::Found::Source(source) => *source,
     };
     let mut source = source;
     if xplane::begins(source.head(256)?) {
         let trace = Stage::time("read", verbosity, || xspace(source, &options))?;
-        return Ok(NamedTrace::new(name, trace));
+        return Ok(whole(name, trace));
     }
     let read = Stage::time("read", verbosity, || {
         perfetto_reader::read(source, &options)
@@ -133,7 +159,7 @@ fn read_quietly(
             error.context(name.clone())
         }
     })?;
-    Ok(NamedTrace::new(name, trace))
+    Ok(whole(name, trace))
 }
 
 /// Reads an XSpace of JAX, XLA or TensorFlow.
@@ -199,7 +225,10 @@ pub fn nothing_inside(read: &NamedTrace) -> Option<String> {
 pub fn warnings(read: &NamedTrace) -> Vec<String> {
     // Numbers of a trace without such a table look like those of a whole one.
     let limits = read.trace.meta().limits.iter();
-    let unread = limits.filter(|limit| limit.is_reason && limit.code == "table_not_read");
+    let unread = limits.filter(|limit| {
+        (limit.is_reason && limit.code == "table_not_read")
+            || ["bad_value", SOURCE_INCOMPLETE].contains(&limit.code)
+    });
     let mut lines: Vec<String> = unread
         .map(|limit| format!("warning: {}: {}", read.name, limit.text))
         .collect();
@@ -242,6 +271,33 @@ pub fn read_each<T: Send>(
     choose: impl Fn(&mut ReadOptions) + Sync,
     analyse: impl Fn(&NamedTrace) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<ReadEach<T>> {
+    let never = || None::<()>;
+    let take = |(): &mut (), _: &nsys_db::Work<'_>| {};
+    let analyse = |read: &NamedTrace, _: Option<()>| analyse(read);
+    let passing = (never, take, false);
+    read_each_passing(paths, input, verbosity, choose, passing, analyse)
+}
+
+/// Reads several traces as [`read_each`] does. If `fresh` returns a state and the format allows, the GPU activities of a trace
+/// are not kept: they go to `take` one after the other in order of start, with that state, which `analyse` then gets together
+/// with the trace of the rest. `launches` says whether the calls that launched them are looked for. Memory grows by a few bytes
+/// for each activity.
+///
+/// # Errors
+///
+/// The error of the only trace.
+pub fn read_each_passing<T: Send, C>(
+    paths: &[PathBuf],
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    choose: impl Fn(&mut ReadOptions) + Sync,
+    (fresh, take, launches): (
+        impl Fn() -> Option<C> + Sync,
+        impl Fn(&mut C, &nsys_db::Work<'_>) + Sync,
+        bool,
+    ),
+    analyse: impl Fn(&NamedTrace, Option<C>) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<ReadEach<T>> {
     let line = ProgressLine::start("reading", verbosity);
     let threads = input.threads().get();
     let workers = threads.min(paths.len()).max(1);
@@ -251,16 +307,30 @@ pub fn read_each<T: Send>(
     let shifts = nsys::clock_shifts(paths, verbosity);
     let one = |at: usize, path: &PathBuf| -> anyhow::Result<(T, Vec<String>)> {
         let shift = shifts.get(at).copied().unwrap_or(0);
-        let mut read = read_quietly(path, input, verbosity, line.counter(), shift, |options| {
+        let choose = |options: &mut ReadOptions| {
             options.threads = threads.div_ceil(workers);
             choose(options);
-        })?;
+        };
+        let mut state = fresh();
+        let mut pass = state
+            .as_mut()
+            .map(|state| |work: &nsys_db::Work<'_>| take(state, work));
+        let pass = pass.as_mut().map(|each| Take { each, launches });
+        let (mut read, is_passed) = read_quietly(
+            path,
+            input,
+            verbosity,
+            line.counter(),
+            shift,
+            (choose, pass),
+        )?;
+        let state = state.filter(|_| is_passed);
         // Otherwise the trace may be named after the member of an archive.
         if let Some(label) = labels.get(at).filter(|label| short.get(at) != Some(label)) {
             read.label.clone_from(label);
         }
         let _stage = Stage::start("analyse", verbosity);
-        let result = analyse(&read).with_context(|| read.name.clone())?;
+        let result = analyse(&read, state).with_context(|| read.name.clone())?;
         Ok((result, warnings(&read)))
     };
     let next = AtomicUsize::new(0);

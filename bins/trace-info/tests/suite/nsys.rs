@@ -461,3 +461,159 @@ fn processes_of_one_export_have_one_clock() {
     }
     assert!(several >= 3, "{several} exports with several ranks");
 }
+
+/// Inserts rows that a small generator makes: kernels of two processes and devices, some at once, some without a call, some before
+/// their call; copies, fills and whole graphs between them; calls of the same id; rows that count for nothing.
+fn mixed_work(is_reversed: bool, kind: &str) -> String {
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from((state >> 33) % below).unwrap()
+    };
+    let pids = [THREAD & !0xff_ffff, (1 << 48) | (11 << 24)];
+    let mut tables: [Vec<String>; 5] = Default::default();
+    let mut at = 1_000_000;
+    for id in 1..1500_i64 {
+        at += random(9_000);
+        let end = match random(12) {
+            0 => at,
+            1 => at + 60_000,
+            2 => at - 5,
+            _ => at + random(7_000),
+        };
+        let process = pids[usize::try_from(random(2)).unwrap()];
+        let of = if process == pids[0] { 0 } else { 1 };
+        let common = format!(
+            "{at}, {end}, {of}, 1, {}, {id}, {process}",
+            7 + random(2) * 6
+        );
+        let (table, own) = match random(6) {
+            0 => (1, format!("{}, {}, 2", random(4), random(3))),
+            1 => (2, format!("{}, NULL, NULL", random(3))),
+            2 if id % 3 == 0 => (3, "5, 6, NULL".to_owned()),
+            _ => (0, format!("{}, NULL, NULL", 2 + random(2))),
+        };
+        tables[table].push(format!("({common}, {own})"));
+        let call = match random(9) {
+            0 => continue,
+            1 => at + 40,
+            _ => at - 3_000 - random(9_000),
+        };
+        let thread = process | (process >> 24 & 0xff_ffff);
+        let name = if random(7) == 0 { 1 } else { 4 };
+        tables[4].push(format!(
+            "({call}, {}, 0, {thread}, {id}, {name})",
+            call + 900
+        ));
+        if random(20) == 0 {
+            // Another call with the id, which is no launch and starts sooner.
+            tables[4].push(format!(
+                "({}, {}, 0, {thread}, {id}, 2)",
+                call - 500,
+                call + 990
+            ));
+        }
+    }
+    tables[0].push(format!(
+        "('soon', 9, 0, 1, 7, 3, {}, 2, NULL, NULL)",
+        pids[0]
+    ));
+    let names = [
+        ("KERNEL", "demangledName, shortName, mangledName"),
+        ("MEMCPY", "copyKind, srcKind, dstKind"),
+        ("MEMSET", "memKind, a, b"),
+        ("GRAPH_TRACE", "graphId, graphExecId, a"),
+    ];
+    let mut sql = String::new();
+    for ((name, own), rows) in names.iter().zip(&mut tables) {
+        if is_reversed {
+            rows.reverse();
+        }
+        let common = "start, end, deviceId, contextId, streamId, correlationId, globalPid";
+        let columns = format!("{common}, {own}").replace(", ", &format!(" {kind}, "));
+        sql += &format!(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_{name} ({columns} {kind});
+             INSERT INTO CUPTI_ACTIVITY_KIND_{name} VALUES {};",
+            rows.join(", ")
+        );
+    }
+    sql + &format!(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start {kind}, end {kind}, eventClass {kind}, globalTid {kind}, correlationId {kind},
+         nameId {kind}); INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES {};
+         CREATE TABLE OSRT_API (start {kind}, end {kind}, globalTid {kind}, nameId {kind}, spent AS (end - start));
+         INSERT INTO OSRT_API VALUES (5, 9, {THREAD}, 4), (9, 5, {THREAD}, 4);",
+        tables[4].join(", ")
+    )
+}
+
+#[test]
+fn answers_do_not_depend_on_whether_gpu_activities_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, is_reversed, kind| {
+        let own = folder.path().join(name);
+        fs::create_dir(&own).unwrap();
+        export(&own, "a.sqlite", &mixed_work(is_reversed, kind))
+    };
+    // Rows out of order must be kept until they are sorted; the others are passed on.
+    let kept = make("kept", true, "INTEGER");
+    let passed = make("passed", false, "INTEGER");
+    let texts = make("texts", false, "TEXT");
+    for words in [
+        &["gpu", "--format", "json"][..],
+        &["gpu", "--format", "json", "--rules", "exact"],
+        &["gpu", "--format", "csv", "--per-stream"],
+        &["gpu", "--format", "csv", "--per-device"],
+        &["kernels", "--format", "json"],
+        &["kernels", "--format", "csv", "--by", "class"],
+        &[
+            "kernels",
+            "--format",
+            "csv",
+            "--by",
+            "stream,name",
+            "--sort",
+            "name",
+        ],
+        &["kernels"],
+    ] {
+        let of = |path: &str, threads: &str| {
+            let text = out(&[words, &[path, "--threads", threads]].concat());
+            text.replace(path, "a.sqlite")
+        };
+        let want = of(&kept, "1");
+        assert!(want.contains("1"), "{want}");
+        for (path, threads) in [(&passed, "1"), (&passed, "3"), (&texts, "2"), (&kept, "2")] {
+            assert_eq!(of(path, threads), want, "{words:?} {path} {threads}");
+        }
+    }
+    let notes = out(&["gpu", "--format", "json", &passed]);
+    for code in [
+        "\"unlinked\"",
+        "\"skewed\"",
+        "\"zero_duration\"",
+        "\"concurrent\"",
+    ] {
+        assert!(notes.contains(code), "{code}: {notes}");
+    }
+}
+
+#[test]
+fn rows_left_out_for_their_times_are_said_by_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = THREAD & !0xff_ffff;
+    let bad = export(
+        folder.path(),
+        "bad.sqlite",
+        &format!(
+            "{} INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ('soon', 9, 0, 1, 7, 3, {process}, 2);",
+            kernels(&[(100, 200, 1, 2)])
+        ),
+    );
+    let text = out(&["gpu", &bad, "--format", "csv"]);
+    assert!(
+        text.contains("warning: ") && text.contains("1 row whose start or end"),
+        "{text}"
+    );
+}

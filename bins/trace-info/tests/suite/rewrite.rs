@@ -417,3 +417,140 @@ fn ranks_of_one_file_are_parted() {
     ]);
     assert_eq!(output.status.code(), Some(4));
 }
+
+#[test]
+fn a_copy_of_a_cut_recording_says_that_it_was_cut() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let mut whole = grid("k");
+    // The last events are cut off.
+    whole.truncate(whole.len() - whole.len() / 5);
+    fs::write(at("cut.json"), whole).unwrap();
+    let said = |trace: &Path| -> (bool, String) {
+        let (text, _) = done(&["summary", trace.to_str().unwrap(), "--json"]);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let trace = &document["traces"][0];
+        let reasons = trace["reasons"].to_string();
+        (trace["healthy"].as_bool().unwrap(), reasons)
+    };
+    let (is_healthy, reasons) = said(&at("cut.json"));
+    assert!(!is_healthy && reasons.contains("truncated"), "{reasons}");
+    for copy in ["copy.json", "copy.pftrace", "copy.json.gz"] {
+        converted(&at("cut.json"), &at(copy), &[]);
+        let (is_healthy, reasons) = said(&at(copy));
+        assert!(
+            !is_healthy && reasons.contains("source_incomplete") && reasons.contains("ends early"),
+            "{copy}: {reasons}"
+        );
+        // Commands say it too, and so does a copy of the copy, once.
+        let (text, warnings) = done(&["gpu", at(copy).to_str().unwrap(), "--format", "json"]);
+        assert!(text.contains("source_incomplete"), "{copy}: {text}");
+        assert!(warnings.contains("was incomplete"), "{copy}: {warnings}");
+        converted(&at(copy), &at("again.pftrace"), &[]);
+        let (_, again) = said(&at("again.pftrace"));
+        assert_eq!(again, reasons, "{copy}");
+    }
+    for command in ["slim", "repair"] {
+        let (from, to) = (at("cut.json"), at("other.pftrace"));
+        done(&[command, from.to_str().unwrap(), "-o", to.to_str().unwrap()]);
+        let (is_healthy, reasons) = said(&to);
+        assert!(
+            !is_healthy && reasons.contains("ends early"),
+            "{command}: {reasons}"
+        );
+    }
+    converted(&testdata("demo/demo-rank0.json.gz"), &at("fine.json"), &[]);
+    let (_, reasons) = said(&at("fine.json"));
+    assert!(!reasons.contains("source_incomplete"), "{reasons}");
+}
+
+#[test]
+fn a_manifest_names_only_what_perfetto_opens() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let rank = |name: &str, pid: i64| {
+        let base = rusqlite::Connection::open(at(name)).unwrap();
+        let rows: Vec<String> = (1..20)
+            .map(|n| {
+                format!(
+                    "({}, {}, 0, 1, 7, {n}, {}, 1)",
+                    n * 1000,
+                    n * 1000 + 400,
+                    pid << 24
+                )
+            })
+            .collect();
+        base.execute_batch(&format!(
+            "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+             INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL');
+             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+             streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES {}",
+            rows.join(", ")
+        ))
+        .unwrap();
+        at(name)
+    };
+    let (one, two) = (rank("one.sqlite", 10), rank("two.sqlite", 11));
+    let (_, warnings) = done(&["merge", &one, &two, "--manifest", &at("m.json")]);
+    assert!(
+        warnings.contains("trace-info convert") && warnings.contains("one.sqlite.pftrace"),
+        "{warnings}"
+    );
+    let text = fs::read_to_string(at("m.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let files = manifest["perfetto_manifest"]["files"].as_array().unwrap();
+    for (file, name) in files
+        .iter()
+        .zip(["one.sqlite.pftrace", "two.sqlite.pftrace"])
+    {
+        assert_eq!(file["path"], name);
+    }
+    assert_eq!(files[1]["clocks"]["sync_to"]["clock"], "BOOTTIME");
+}
+
+#[test]
+#[ignore = "needs INFERSCOPE_DATA"]
+fn ranks_of_one_export_are_ranks_of_its_copy() {
+    let export = test_data::reference("nsys").join("synthetic/ranks");
+    let export = fs::read_dir(export)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().ends_with(".sqlite.xz"))
+        .unwrap();
+    let folder = folder();
+    let unpacked = folder.path().join("job.sqlite");
+    let source = byte_source::Source::open(&export, &byte_source::OpenOptions::default()).unwrap();
+    let mut file = fs::File::create(&unpacked).unwrap();
+    std::io::copy(&mut source.into_read().unwrap(), &mut file).unwrap();
+    // What the job says: which rank, how many collectives, who is last, how long it waits.
+    let of = |trace: &Path, words: &[&str]| -> Vec<Vec<String>> {
+        let (text, _) = done(
+            &[
+                &[words[0], trace.to_str().unwrap(), "--format", "csv"],
+                &words[1..],
+            ]
+            .concat(),
+        );
+        let text = text.replace(trace.to_str().unwrap(), "job");
+        let csv = Csv::parse(&text);
+        let kept: Vec<usize> = (0..csv.columns.len())
+            .filter(|at| !["trace", "source", "file"].contains(&csv.columns[*at].as_str()))
+            .collect();
+        let rows = csv.rows.iter();
+        rows.map(|row| kept.iter().map(|at| row[*at].clone()).collect())
+            .collect()
+    };
+    for copy in ["job.json.gz", "job.pftrace"] {
+        let copy = folder.path().join(copy);
+        converted(&unpacked, &copy, &[]);
+        for words in [
+            &["comm", "--table", "kernels"][..],
+            &["comm", "--table", "ranks"],
+        ] {
+            let want = of(&unpacked, words);
+            assert!(want.len() > 1, "{want:?}");
+            assert_eq!(of(&copy, words), want, "{words:?} {}", copy.display());
+        }
+    }
+}

@@ -312,10 +312,12 @@ impl RankDigest {
         }
     }
 
-    /// Returns the export whose processes are ranks, which have one clock; `None` for recordings of one rank.
+    /// Returns the file whose processes are ranks, which have one clock; `None` for recordings of one rank. Behind `!` is the number
+    /// of the process; a name there is that of a member of an archive.
     pub fn recording(&self) -> Option<&str> {
-        let (export, _) = self.source.rsplit_once('!')?;
-        (self.recorder == Recorder::Nsys).then_some(export)
+        let (file, process) = self.source.rsplit_once('!')?;
+        let is_number = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+        (!process.is_empty() && process.bytes().all(is_number)).then_some(file)
     }
 
     /// Returns the name of a run's kernel.

@@ -29,3 +29,5 @@ mod planted;
 mod reference_model;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod sweep;

@@ -1,5 +1,6 @@
 //! Reads the keys of the document that describe the recording.
 
+use crate::source_issues;
 use serde_json::Value;
 use trace_model::{Distributed, IssueKind, Place, ProcessGroup, Rank, TraceBuilder};
 
@@ -25,7 +26,10 @@ pub(super) fn is_wanted(key: &str) -> bool {
         "profile_memory",
         "host_name",
         "metadata",
+        // Processes that are ranks of a job.
+        "rankProcesses",
         LAUNCHES_WITHIN_PROCESS,
+        source_issues::KEY,
     ];
     let is_version = key.ends_with("_version")
         && (key.starts_with("cuda_") || key.starts_with("hip_") || key.starts_with("rocm_"));
@@ -46,15 +50,30 @@ pub(crate) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
             Err(_) => bad_value(builder, key),
         },
         LAUNCHES_WITHIN_PROCESS => builder.meta.launches_within_process = raw == "true",
+        source_issues::KEY => {
+            if !source_issues::store(builder, raw) {
+                bad_value(builder, key);
+            }
+        }
         _ => {}
     }
-    if !matches!(key, "baseTimeNanoseconds" | LAUNCHES_WITHIN_PROCESS) {
+    if !is_own(key) {
         // Strings are decoded; other values stay as written.
         let text = serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned());
         let entries = &mut builder.meta.entries;
         entries.retain(|(k, _)| k != key);
         entries.push((key.to_owned(), text));
     }
+}
+
+/// Returns `true` for keys whose values have a place of their own in the metadata.
+pub(super) fn is_own(key: &str) -> bool {
+    [
+        "baseTimeNanoseconds",
+        LAUNCHES_WITHIN_PROCESS,
+        source_issues::KEY,
+    ]
+    .contains(&key)
 }
 
 fn bad_value(builder: &mut TraceBuilder, key: &str) {

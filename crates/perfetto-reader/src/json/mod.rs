@@ -128,7 +128,7 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
 
 /// Returns `true` if the value of the document key is also kept in traces of other formats.
 pub(crate) fn is_metadata(key: &str) -> bool {
-    meta::is_wanted(key) && !matches!(key, "baseTimeNanoseconds" | LAUNCHES_WITHIN_PROCESS)
+    meta::is_wanted(key) && !meta::is_own(key)
 }
 
 pub(crate) use meta::{LAUNCHES_WITHIN_PROCESS, store as store_metadata};

@@ -625,7 +625,12 @@ fn chrome_metadata(bundle: &[u8]) -> Result<Vec<(String, &[u8])>, Malformed> {
             }
         }
         if let (Some(name), Some(text)) = (name, text)
-            && (crate::json::is_metadata(name) || name == crate::json::LAUNCHES_WITHIN_PROCESS)
+            && (crate::json::is_metadata(name)
+                || [
+                    crate::json::LAUNCHES_WITHIN_PROCESS,
+                    crate::source_issues::KEY,
+                ]
+                .contains(&name))
         {
             entries.push((name.to_owned(), text));
         }

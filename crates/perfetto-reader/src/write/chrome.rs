@@ -325,6 +325,9 @@ impl<'t, W: Write> Export<'t, W> {
             let key = crate::json::LAUNCHES_WITHIN_PROCESS;
             writeln!(self.line, "\"{key}\":true,")?;
         }
+        if let Some(issues) = crate::source_issues::stated(self.trace) {
+            writeln!(self.line, "\"{}\":{issues},", crate::source_issues::KEY)?;
+        }
         let base = meta.base_time_ns.saturating_sub(self.shift);
         if base != 0 {
             writeln!(self.line, "\"baseTimeNanoseconds\":{base},")?;

@@ -124,7 +124,11 @@ impl<'t, W: Write> Export<'t, W> {
         let within = meta.launches_within_process && self.is_alone;
         let within = within.then_some((crate::json::LAUNCHES_WITHIN_PROCESS, "true"));
         let more = job.as_deref().map(|job| (JOB, job));
-        self.writer.metadata(entries.chain(more).chain(within))
+        let issues = crate::source_issues::stated(self.trace);
+        let issues = issues.as_deref();
+        let issues = issues.map(|issues| (crate::source_issues::KEY, issues));
+        self.writer
+            .metadata(entries.chain(more).chain(within).chain(issues))
     }
 
     fn run(mut self) -> io::Result<W> {
