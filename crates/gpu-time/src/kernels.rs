@@ -161,6 +161,15 @@ impl Group {
 /// Cost: a look-up for each event and a sort of each group's durations; by operator and module also
 /// a walk up from each launch.
 pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions) -> Kernels {
+    kernels_with_durations(work, events, options).0
+}
+
+/// Groups `events` as [`kernels()`] does, and returns the durations of each group as well, ascending.
+pub fn kernels_with_durations(
+    work: &GpuWork<'_>,
+    events: &[GpuEvent],
+    options: &KernelOptions,
+) -> (Kernels, Vec<Vec<i64>>) {
     let mut places: FxHashMap<(Key, Vec<Key>), usize> = FxHashMap::default();
     let mut keys: Vec<(Key, Vec<Key>)> = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
@@ -196,12 +205,12 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
         busy.cover(event.interval());
         total = total.saturating_add(event.dur_ns());
     }
-    let mut out: Vec<KernelGroup> = keys
+    let mut out: Vec<(KernelGroup, Vec<i64>)> = keys
         .into_iter()
         .zip(groups)
         .map(|((key, also), mut group)| {
             let spread = Spread::of(&mut group.durations);
-            KernelGroup {
+            let described = KernelGroup {
                 name: named.text(key),
                 also: also.into_iter().map(|key| named.text(key)).collect(),
                 kind: match key {
@@ -213,10 +222,11 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
                 busy_ns: group.busy.measure_ns,
                 share_gpu_pct: percent(spread.sum_ns, total).unwrap_or(0.0),
                 share_busy_pct: percent(group.busy.measure_ns, busy.measure_ns).unwrap_or(0.0),
-            }
+            };
+            (described, group.durations)
         })
         .collect();
-    out.sort_by(|a, b| {
+    out.sort_by(|(a, _), (b, _)| {
         let (x, y) = (&a.spread, &b.spread);
         let first = match options.sort {
             KernelSort::Sum => y.sum_ns.cmp(&x.sum_ns),
@@ -231,13 +241,15 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
             .then_with(|| a.also.cmp(&b.also))
             .then(a.kind.cmp(&b.kind))
     });
-    Kernels {
-        groups: out,
+    let (groups, durations) = out.into_iter().unzip();
+    let found = Kernels {
+        groups,
         events: events.len() as u64,
         total_dur_ns: total,
         busy_ns: busy.measure_ns,
         unlinked: needs_launch.then_some(unlinked),
-    }
+    };
+    (found, durations)
 }
 
 /// Creates keys of events, and texts of keys.
