@@ -3,6 +3,7 @@
 mod clocks;
 mod composition;
 mod coverage;
+mod explain;
 mod factor;
 mod kernels;
 mod lateness;
@@ -130,6 +131,7 @@ pub fn reduce(
     findings.extend(of_factors);
     let (links, of_links) = links::links(&ranks);
     findings.extend(of_links);
+    explain::join(&mut findings);
     findings.extend(composition::findings(&ranks, &speed));
     findings.extend(clocks::findings(&ranks));
     let (scope, of_recordings) = coverage::coverage(&ranks, &failures);

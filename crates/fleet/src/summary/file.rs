@@ -43,12 +43,21 @@ impl From<byte_source::Error> for FileError {
 ///
 /// Returns an error if compression fails.
 pub fn write(summary: &RankSummary) -> io::Result<Vec<u8>> {
+    write_within(summary, MAX_BYTES)
+}
+
+/// Returns a summary as [`write()`] does, of at most `limit` bytes.
+///
+/// # Errors
+///
+/// Returns an error if compression fails.
+pub fn write_within(summary: &RankSummary, limit: usize) -> io::Result<Vec<u8>> {
     let mut bytes = packed(summary)?;
-    if bytes.len() <= MAX_BYTES {
+    if bytes.len() <= limit {
         return Ok(bytes);
     }
     let mut less = summary.clone();
-    while bytes.len() > MAX_BYTES {
+    while bytes.len() > limit {
         // A step has a dozen numbers, a collective three.
         let (steps, runs) = (less.steps.len().saturating_mul(4), less.collectives.len());
         if steps.max(runs) > 64 {

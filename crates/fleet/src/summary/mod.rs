@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::sketch::Sketch;
 pub use collectives::Collectives;
 pub(crate) use collectives::digest as collectives_digest;
-pub use file::{FileError, read, write};
+pub use file::{FileError, read, write, write_within};
 pub(crate) use make::rank_in_name;
 pub use make::{arg_keys, summarise};
 pub use steps::{StepTime, Steps};
