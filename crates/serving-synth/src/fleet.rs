@@ -121,7 +121,7 @@ impl<'f> Walk<'f> {
     fn new(fleet: &'f Fleet, rank: u32) -> Self {
         let mut rng =
             Rng::new(fleet.seed ^ (u64::from(rank) + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
-        let start = 1_000_000 + rng.between(0, 20_000);
+        let start = 1_000_000_000 + rng.between(0, 20_000);
         Self {
             fleet,
             rank,
