@@ -107,8 +107,8 @@ fn lateness(fleet: &Fleet, rows: usize, columns: usize) -> Option<Section> {
         Unit::Nanos,
     );
     let caption = format!(
-        "Time by which a rank arrives behind the median rank, summed over the collectives of a step. A cell is {} and {}, and shows the \
-         largest value.",
+        "Time by which a rank arrives behind the median rank, summed over the collectives of a step. Steps are numbered in \
+         each recording. A cell is {} and {}, and shows the largest value.",
         crate::words::counted(of_rank, "rank", "ranks"),
         crate::words::counted(of_step, "step", "steps"),
     );
