@@ -159,11 +159,11 @@ impl Manifest {
         Self::read_version(folder, &CATALOGUE_VERSION.to_string())
     }
 
-    /// Reads a manifest as [`Manifest::read`] does, of a folder whose version is `own`.
+    /// Reads the manifest of a folder of version `own`, with the newest state of each input; `None` for a new or empty folder.
     ///
     /// # Errors
     ///
-    /// Those of [`Manifest::read`].
+    /// Returns an error for a folder that holds something else, and for a manifest of another major version.
     pub fn read_version(folder: &Path, own: &str) -> Result<Option<Self>, Error> {
         let path = folder.join(MANIFEST);
         let text = match fs::read_to_string(&path) {
