@@ -121,6 +121,7 @@ fn nothing_stands_out_of_alike_ranks() {
 #[test]
 fn a_slow_device_is_the_late_rank() {
     let job = synth::Fleet {
+        steps: 40,
         slow_gpu: Some((17, 1250)),
         ..synth::Fleet::default()
     };
@@ -218,6 +219,27 @@ fn corrupt_missing_and_cut_recordings_leave_the_answer_of_the_rest() {
         "{}",
         found.answer
     );
+}
+
+/// Delays go on from the group of the host to those over all hosts. Ranks that only pass them on are not blamed, with all ranks or without one.
+#[test]
+fn delays_that_are_passed_on_blame_their_origin() {
+    for missing in [&[][..], &[20], &[12]] {
+        let folder = tempfile::tempdir().unwrap();
+        let job = synth::Fleet {
+            ranks: 32,
+            steps: 100,
+            layers: 2,
+            slow_gpu: Some((11, 1250)),
+            ..synth::Fleet::default()
+        };
+        let inputs = write(&job, folder.path(), missing);
+        let (found, _) = run(&inputs, &folder.path().join("out"), 2);
+        let late = found.findings.iter();
+        let late = late.filter(|f| matches!(f.kind, Kind::LateRank | Kind::LateHost));
+        let late: Vec<&[u32]> = late.map(|f| &f.ranks[..]).collect();
+        assert_eq!(late, [&[11][..]], "without {missing:?}");
+    }
 }
 
 #[test]

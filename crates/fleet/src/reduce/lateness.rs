@@ -34,6 +34,10 @@ pub(crate) struct Late {
     variance: f64,
     /// Time of the other ranks in its collectives.
     others_ns: i64,
+    /// Its delays behind the rank before it, without those that are known to be passed on by others.
+    own_late_ns: i64,
+    /// Lower bound of its waits where a member is missing.
+    waited_at_least_ns: i64,
     /// Own times between which it was last.
     range: Option<(i64, i64)>,
     /// Lateness behind the median rank by step.
@@ -43,6 +47,13 @@ pub(crate) struct Late {
 impl Late {
     pub(crate) fn delay_ns(&self) -> i64 {
         self.inflicted_ns.saturating_add(self.at_least_ns)
+    }
+
+    /// Returns `true` if others may have passed all of its delays on to it: where members are missing that is not taken out, and the rank is
+    /// late by hardly more than it waited elsewhere.
+    pub(crate) fn may_be_passed_on(&self) -> bool {
+        let is_open = self.at_least_ns > 0 || self.waited_at_least_ns > 0;
+        is_open && self.own_late_ns <= self.waited_ns.saturating_add(self.waited_ns / 10)
     }
 
     pub(crate) fn share_pct(&self) -> f64 {
@@ -122,6 +133,7 @@ pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
             late.others_ns = late.others_ns.saturating_add(durations - own.duration_ns());
             if !c.knows_waits() {
                 late.waited_ns = late.waited_ns.saturating_add(*wait);
+                late.waited_at_least_ns = late.waited_at_least_ns.saturating_add(*wait);
             }
             if late_run.is_some() {
                 let chance = 1.0 / count(known);
@@ -132,6 +144,8 @@ pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
                 && last == at
             {
                 late.times_last += 1;
+                let own_late = by.saturating_sub(c.passed_on_ns).max(0);
+                late.own_late_ns = late.own_late_ns.saturating_add(own_late);
                 let range = late.range.get_or_insert((own.start_ns, own.end_ns));
                 *range = (range.0.min(own.start_ns), range.1.max(own.end_ns));
                 if !c.knows_waits() {
@@ -165,7 +179,7 @@ pub(crate) fn findings(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>]) ->
         let beyond = z(late.times_last, late.expected, late.variance);
         let is_cost = late.avoidable_ns.saturating_mul(2) >= late.delay_ns();
         let is_delay = late.share_pct() >= LEAST_SHARE_PCT;
-        if !is_delay || beyond < LEAST_Z || late.avoidable_ns == 0 {
+        if !is_delay || beyond < LEAST_Z || late.avoidable_ns == 0 || late.may_be_passed_on() {
             continue;
         }
         let rank = ranks.rank(member);
