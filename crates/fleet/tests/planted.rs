@@ -238,7 +238,20 @@ fn delays_that_are_passed_on_blame_their_origin() {
         let late = found.findings.iter();
         let late = late.filter(|f| matches!(f.kind, Kind::LateRank | Kind::LateHost));
         let late: Vec<&[u32]> = late.map(|f| &f.ranks[..]).collect();
-        assert_eq!(late, [&[11][..]], "without {missing:?}");
+        let rows = found.ranks.iter().take(9);
+        let rows: Vec<(u32, i64, i64, i64, i64, usize)> = rows
+            .map(|row| {
+                (
+                    row.rank,
+                    row.waited_ns,
+                    row.inflicted_ns,
+                    row.inflicted_at_least_ns,
+                    row.avoidable_ns,
+                    row.times_last,
+                )
+            })
+            .collect();
+        assert_eq!(late, [&[11][..]], "without {missing:?}: {rows:#?}");
     }
 }
 

@@ -83,9 +83,10 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
             continue;
         }
         let total: i64 = late.iter().map(Late::delay_ns).sum();
+        // Delays that others may have passed on are those of the others.
         let own = |member: &usize| {
-            late.get(*member)
-                .map_or(0.0, |late| real(late.avoidable_ns))
+            let late = late.get(*member).filter(|late| !late.may_be_passed_on());
+            late.map_or(0.0, |late| real(late.avoidable_ns))
         };
         let tests = count(groups.len());
         for (value, members) in &groups {
