@@ -61,10 +61,12 @@ pub fn summarise(name: &str, trace: &Trace) -> RankSummary {
     let steps = step_rows(&Graph::new(vec![part], None));
     let steps: Vec<StepRow> = steps.map(|steps| steps.steps).unwrap_or_default();
     let (kernels, kernels_left_out) = by_name(&work);
+    // Other rows, such as the profiler's own, have labels that are no hosts.
     let origins = Origins::new(trace, false);
-    let mut hosts = trace
-        .track_ids()
-        .filter_map(|id| origins.of(id).host.clone());
+    let event = work.events().first().map(|event| event.slice);
+    let call = index.activities().calls().first().copied();
+    let ends = [event, call].into_iter().flatten();
+    let mut hosts = ends.filter_map(|id| origins.of_slice(trace.slice(id)).host.clone());
     let mut devices: Vec<i64> = work.events().iter().map(|event| event.device.0).collect();
     devices.sort_unstable();
     devices.dedup();
