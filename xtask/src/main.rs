@@ -59,7 +59,7 @@ const CHORES: &[Chore] = &[
     (
         "bench",
         bench::run,
-        "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces; with --tools those for block I/O, rocPD and memory accesses",
+        "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces; with --tools those for block I/O, rocPD and memory accesses, with --fleet jobs of 10, 100 and 1,000 ranks",
     ),
     (
         "publish",

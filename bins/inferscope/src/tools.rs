@@ -39,6 +39,11 @@ pub(crate) static TOOLS: &[Tool] = &[
         command: export::command,
     },
     Tool {
+        name: "fleet",
+        run: |words| fleet_tool::main_from(words),
+        command: fleet_tool::command,
+    },
+    Tool {
         name: "trace-info",
         run: |words| trace_info::main_from(words),
         command: trace_info::command,
@@ -186,6 +191,10 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
             (
                 "nccl-stacks FOLDER --collectives",
                 "host call stacks that launched collectives",
+            ),
+            (
+                "fleet FOLDER -o DIR",
+                "thousands of ranks: late ones, hosts, links, clocks",
             ),
         ],
     ),

@@ -209,14 +209,23 @@ impl Grouping {
 
     /// Describes each group; `text` returns the text of a key.
     pub(crate) fn finish(self, options: &KernelOptions, text: impl Fn(Key) -> String) -> Kernels {
+        self.finish_with_durations(options, text).0
+    }
+
+    /// Same as [`finish`](Self::finish), with the durations of each group as well, ascending.
+    fn finish_with_durations(
+        self,
+        options: &KernelOptions,
+        text: impl Fn(Key) -> String,
+    ) -> (Kernels, Vec<Vec<i64>>) {
         let (total, busy_ns) = (self.total_ns, self.busy.measure_ns);
-        let mut out: Vec<KernelGroup> = self
+        let mut out: Vec<(KernelGroup, Vec<i64>)> = self
             .keys
             .into_iter()
             .zip(self.groups)
             .map(|((key, also), mut group)| {
                 let spread = Spread::of(&mut group.durations);
-                KernelGroup {
+                let described = KernelGroup {
                     name: text(key),
                     also: also.into_iter().map(&text).collect(),
                     kind: match key {
@@ -228,10 +237,11 @@ impl Grouping {
                     busy_ns: group.busy.measure_ns,
                     share_gpu_pct: percent(spread.sum_ns, total).unwrap_or(0.0),
                     share_busy_pct: percent(group.busy.measure_ns, busy_ns).unwrap_or(0.0),
-                }
+                };
+                (described, group.durations)
             })
             .collect();
-        out.sort_by(|a, b| {
+        out.sort_by(|(a, _), (b, _)| {
             let (x, y) = (&a.spread, &b.spread);
             let first = match options.sort {
                 KernelSort::Sum => y.sum_ns.cmp(&x.sum_ns),
@@ -246,13 +256,15 @@ impl Grouping {
                 .then_with(|| a.also.cmp(&b.also))
                 .then(a.kind.cmp(&b.kind))
         });
-        Kernels {
-            groups: out,
+        let (groups, durations) = out.into_iter().unzip();
+        let found = Kernels {
+            groups,
             events: self.events,
             total_dur_ns: total,
             busy_ns,
             unlinked: None,
-        }
+        };
+        (found, durations)
     }
 }
 
@@ -280,6 +292,15 @@ impl KernelOptions {
 /// Cost: a look-up for each event and a sort of each group's durations; by operator and module also
 /// a walk up from each launch.
 pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions) -> Kernels {
+    kernels_with_durations(work, events, options).0
+}
+
+/// Groups `events` as [`kernels()`] does, and returns the durations of each group as well, ascending.
+pub fn kernels_with_durations(
+    work: &GpuWork<'_>,
+    events: &[GpuEvent],
+    options: &KernelOptions,
+) -> (Kernels, Vec<Vec<i64>>) {
     let mut named = Namer {
         work,
         numbered: options.numbered,
@@ -298,10 +319,9 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
         let class = names_class.then(|| class_of(work, event));
         grouping.add((key, also), class, event.interval());
     }
-    Kernels {
-        unlinked: needs_launch.then_some(unlinked),
-        ..grouping.finish(options, |key| named.text(key))
-    }
+    let (mut found, durations) = grouping.finish_with_durations(options, |key| named.text(key));
+    found.unlinked = needs_launch.then_some(unlinked);
+    (found, durations)
 }
 
 /// Creates keys of events, and texts of keys.

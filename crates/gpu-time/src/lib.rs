@@ -73,7 +73,7 @@ pub use idle::{
 };
 pub use kernels::{
     KernelGroup, KernelOptions, KernelSort, Kernels, KernelsBy, NO_LAUNCH, NO_MODULE, NO_SHAPE,
-    class_of, kernels,
+    class_of, kernels, kernels_with_durations,
 };
 pub use launch::{
     DepthPoint, DepthRow, EachLaunch, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches,

@@ -3,6 +3,7 @@
 //! * [`sim`]: host threads, streams and collectives that wait for each other, in true nanoseconds;
 //! * [`kineto`]: a rank of a simulation as a trace of Kineto;
 //! * [`jobs`]: jobs of 1, 2 or 8 ranks with one of many faults, or none, and what is true of them;
+//! * [`fleet`]: jobs of any number of small ranks, with planted differences between them;
 //! * [`json`], [`rng`]: what they are written and drawn with.
 //!
 //! The crate uses no reader and no analysis, so it cannot share their mistakes.
@@ -15,6 +16,7 @@
 //! assert_eq!(made.truth.fault, Fault::None);
 //! ```
 
+pub mod fleet;
 pub mod jobs;
 pub mod json;
 pub mod kineto;

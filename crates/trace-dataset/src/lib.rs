@@ -8,13 +8,17 @@
 //! are written aside, and moved into place when all are whole, that of the table `files` last: an input without a row in `files` is
 //! not part of the data set yet. What a killed export leaves behind is removed by the next one.
 //!
+//! [`make()`] is the same for files other than tables: it calls a [`Maker`] with each input, and knows what is there already.
+//!
 //! The crate reads no traces ([`Reader`] does) and computes no numbers.
 
 mod error;
 mod export;
+mod make;
 mod manifest;
 mod write;
 
 pub use error::Error;
-pub use export::{Export, Input, Reader, Report, export, hash_of};
+pub use export::{Export, Reader, export};
+pub use make::{Input, Job, Made, Maker, Report, Target, hash_of, in_parallel, make};
 pub use manifest::{Done, MANIFEST, Manifest, damaged, is_data_set};

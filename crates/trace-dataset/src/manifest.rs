@@ -97,20 +97,26 @@ impl Part {
 }
 
 impl Done {
-    pub(crate) fn new(hash: Option<String>, parts: Vec<Part>) -> Self {
+    pub(crate) fn new(hash: Option<String>, schema_version: String, parts: Vec<Part>) -> Self {
         Self {
             hash,
-            schema_version: CATALOGUE_VERSION.to_string(),
+            schema_version,
             parts,
         }
     }
 
     /// Returns `true` if the tables of an equal input are all there.
-    pub(crate) fn is_current(&self, folder: &Path, hash: Option<&str>, tables: &[&str]) -> bool {
-        let has = |table: &&str| self.parts.iter().any(|part| part.table == **table);
+    pub(crate) fn is_current(
+        &self,
+        folder: &Path,
+        hash: Option<&str>,
+        tables: &[String],
+        schema_version: &str,
+    ) -> bool {
+        let has = |table: &String| self.parts.iter().any(|part| part.table == *table);
         self.hash.is_some()
             && self.hash.as_deref() == hash
-            && self.schema_version == CATALOGUE_VERSION.to_string()
+            && self.schema_version == schema_version
             && tables.iter().all(has)
             && self.parts.iter().all(|part| part.damage(folder).is_none())
     }
@@ -150,6 +156,15 @@ impl Manifest {
     ///
     /// Returns an error for a folder that holds something else, and for a manifest of another version.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        Self::read_version(folder, &CATALOGUE_VERSION.to_string())
+    }
+
+    /// Reads the manifest of a folder of version `own`, with the newest state of each input; `None` for a new or empty folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a folder that holds something else, and for a manifest of another major version.
+    pub fn read_version(folder: &Path, own: &str) -> Result<Option<Self>, Error> {
         let path = folder.join(MANIFEST);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -179,8 +194,7 @@ impl Manifest {
             ))
         })?;
         let major = |version: &str| version.split('.').next().map(str::to_owned);
-        let own = CATALOGUE_VERSION.to_string();
-        if major(&manifest.schema_version) != major(&own) {
+        if major(&manifest.schema_version) != major(own) {
             return Err(broken(format!(
                 "the data set has tables of version {}, this tool writes {own}: export to a new folder",
                 manifest.schema_version

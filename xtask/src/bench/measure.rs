@@ -27,7 +27,8 @@ pub(super) fn measure(command: &mut Command, runs: u64) -> Result<Sample> {
     best.context("no run")
 }
 
-fn once(command: &Command) -> Result<Sample> {
+/// Runs a command once.
+pub(super) fn once(command: &Command) -> Result<Sample> {
     let mut timed = Command::new("/usr/bin/time");
     timed
         .args(["-q", "-f", "%U %S %M"])

@@ -1,5 +1,6 @@
 //! Measures the tools on large traces, compared with merely reading the bytes.
 
+mod fleet;
 mod inputs;
 mod measure;
 mod paths;
@@ -49,13 +50,16 @@ impl Case {
     }
 }
 
-/// `cargo xtask bench [--tools | --paths] [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
+/// `cargo xtask bench [--tools | --paths | --fleet] [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = Options::parse(
         args,
-        &["save", "peers", "tools", "paths"],
-        &["data", "kernel", "runs"],
+        &["save", "peers", "tools", "paths", "fleet"],
+        &["data", "kernel", "runs", "ranks", "size", "program"],
     )?;
+    if options.flag("fleet") {
+        return fleet::run(&options);
+    }
     let runs = options.number("runs")?.unwrap_or(5);
     let of_tools = options.flag("tools");
     let of_paths = options.flag("paths");

@@ -95,6 +95,22 @@ pub struct Run {
 }
 
 impl Run {
+    /// Creates a run of which a name, a collective and its times are known.
+    pub fn new(kernel: u32, kind: u32, start_ns: i64, end_ns: i64) -> Self {
+        Self {
+            kernel,
+            kind,
+            seq: None,
+            device: DeviceId(0),
+            stream: StreamId(0),
+            start_ns,
+            end_ns,
+            exposed_ns: 0,
+            launch_ns: None,
+            library: CommLibrary::Other,
+        }
+    }
+
     /// Returns the duration.
     pub fn duration_ns(&self) -> i64 {
         self.end_ns.saturating_sub(self.start_ns)
@@ -309,6 +325,28 @@ impl RankDigest {
             unlinked,
             recorder: Recorder::of(trace),
             graphs_whole: meta.limit("graphs_whole").map_or(0, |limit| limit.count),
+        }
+    }
+
+    /// Creates a digest without collectives, to be filled with what was kept of another one.
+    pub fn empty(source: &str, rank: Rank, rank_source: RankSource) -> Self {
+        Self {
+            source: source.to_owned(),
+            rank,
+            rank_source,
+            world_size: None,
+            base_time_ns: 0,
+            names: Vec::new(),
+            kinds: Vec::new(),
+            runs: Vec::new(),
+            before: Vec::new(),
+            time: RankTime::default(),
+            annotated: 0,
+            sized_by_operator: 0,
+            unlinked: 0,
+            host: Vec::new(),
+            recorder: Recorder::default(),
+            graphs_whole: 0,
         }
     }
 

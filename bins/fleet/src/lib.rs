@@ -1,0 +1,249 @@
+//! What stands out among the ranks of a job of any size.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use byte_source::output::AtomicFile;
+use clap::{Parser, ValueEnum};
+use cli::{
+    FormatArgs, HasJson, InputArgs, OrExit as _, Outcome, Output, ProgressLine, VerbosityArgs,
+};
+use fleet::store::{Recordings, Store, read, stored, summarise_all};
+use fleet::{Fleet, reduce, tables};
+use perfetto_reader::ArgPolicy;
+use report::human::count;
+use report::text::{TextOptions, wrapped};
+use report::{CsvOptions, CsvWriter, ParquetWriter, Table};
+use trace_dataset::{Input, in_parallel};
+use trace_model::Trace;
+
+const HELP: &str = "\
+DIR has fleet.json and fleet.html, the tables findings, ranks, factors, links, budgets,
+steps, kernels, classes and failures, and in DIR/summaries at most 100 kB of each rank.
+Repeat the command to add ranks or to go on after an interruption: recordings that are
+there with the same content are not read again. Recordings that cannot be read are named,
+and the answer is that of the rest. docs/guide/fleet.md explains the answer.
+
+Example:
+  inferscope fleet traces/ -o job
+  duckdb -c \"SELECT rank, host, inflicted_ns FROM 'job/ranks.parquet' LIMIT 10\"";
+
+/// Compare all ranks of a job: late ranks, hosts, slow links, other kernels, clocks, missing ranks
+#[derive(Debug, Parser)]
+#[command(name = "fleet", version, after_help = HELP, max_term_width = 100)]
+struct FleetCli {
+    /// Recordings of the ranks, of any format, or folders of them
+    #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
+    /// Folder for summaries, tables and the page
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Format of the tables in DIR
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    tables: TableFormat,
+    #[command(flatten)]
+    format: FormatArgs<AnswerFormat>,
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    verbosity: VerbosityArgs,
+}
+
+/// Format of the tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum TableFormat {
+    /// Parquet, for SQL and data frames
+    #[default]
+    Parquet,
+    /// Comma-separated values
+    Csv,
+}
+
+/// Format of the answer on standard output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum AnswerFormat {
+    /// Text for people
+    #[default]
+    Text,
+    /// The document of fleet.json
+    Json,
+}
+
+impl HasJson for AnswerFormat {
+    const JSON: Self = Self::Json;
+}
+
+/// Runs `fleet` with the words of a command line, the tool's name first. Returns the exit code.
+pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
+    cli::main_from(words, |args: FleetCli| run(&args))
+}
+
+/// Returns the description of the command line, for help, completions and manual pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    <FleetCli as clap::CommandFactory>::command()
+}
+
+/// Reads the recordings; each has its share of the threads.
+struct Files<'a> {
+    paths: &'a [PathBuf],
+    input: InputArgs,
+    keys: Vec<String>,
+}
+
+impl Recordings for Files<'_> {
+    fn open(&self, place: usize) -> Result<(String, Trace), String> {
+        let Some(path) = self.paths.get(place) else {
+            return Err(format!("no input {place}"));
+        };
+        let quiet = VerbosityArgs {
+            quiet: true,
+            verbose: false,
+        };
+        let read = trace_input::read(path, &self.input, quiet, |options| {
+            options.args = ArgPolicy::Only(self.keys.clone());
+        });
+        let read = read.map_err(|error| format!("{error:#}"))?;
+        Ok((path.display().to_string(), read.trace))
+    }
+}
+
+fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
+    let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
+    let threads = args.input.threads().get();
+    let workers = threads.min(paths.len()).max(1);
+    let mut input = args.input.clone();
+    input.threads = NonZeroUsize::new(threads.div_ceil(workers));
+    let inputs: Vec<Input> = paths.iter().map(|path| input_of(path)).collect();
+    let files = Files {
+        paths: &paths,
+        input,
+        keys: fleet::summary::arg_keys(),
+    };
+    let folder = args.output.join("summaries");
+    let store = Store {
+        folder: &folder,
+        tool_version: env!("CARGO_PKG_VERSION"),
+        threads: workers,
+    };
+    let line = ProgressLine::start("summarising", args.verbosity);
+    let made = summarise_all(&inputs, &files, store);
+    drop(line);
+    let made = made.or_exit(Outcome::OutputFailed)?;
+    let there = stored(&folder).or_exit(Outcome::OutputFailed)?;
+    // A few at a time: only what the comparison needs stays in memory.
+    let summaries = there
+        .summaries
+        .chunks(64)
+        .flat_map(|chunk| in_parallel(chunk, threads, |(file, path)| read(file, path)));
+    let fleet = reduce(summaries, there.failures).or_exit(Outcome::CannotAnswer)?;
+    write_all(args, &fleet)?;
+    let out = Output::stdout();
+    match args.format.format() {
+        AnswerFormat::Json => json(&fleet, out)?,
+        AnswerFormat::Text => text(&fleet, out)?,
+    }
+    for failure in &fleet.failures {
+        let reason = failure.reason();
+        cli::complain(&anyhow::anyhow!("left out: {}: {reason}", failure.file));
+    }
+    args.verbosity.note(format!(
+        "{} of {} recordings summarised, {} skipped because they are there, {} failed; tables and page in {}",
+        count(made.exported as u64),
+        count(inputs.len() as u64),
+        count(made.skipped as u64),
+        count(fleet.failures.len() as u64),
+        args.output.display(),
+    ));
+    Ok(match (fleet.scope.ranks, fleet.failures.is_empty()) {
+        (0, true) => Outcome::CannotAnswer,
+        (_, true) => Outcome::Fine,
+        (_, false) => Outcome::Unreadable,
+    })
+}
+
+/// Returns the input of a path: a member of an archive, or a process of an export, has the hash of its file.
+fn input_of(path: &Path) -> Input {
+    let name = path.display().to_string();
+    let file = match path.is_file() {
+        true => Some(path.to_owned()),
+        false => name.rsplit_once('!').map(|(file, _)| PathBuf::from(file)),
+    };
+    Input {
+        path: file.filter(|file| file.is_file()),
+        name,
+    }
+}
+
+/// Writes the document, the page and the tables.
+fn write_all(args: &FleetCli, fleet: &Fleet) -> anyhow::Result<()> {
+    let at = |name: &str| args.output.join(name);
+    json(fleet, Output::file(at("fleet.json"))?)?;
+    let mut page = Output::file(at("fleet.html"))?;
+    page.write_all(fleet::html(fleet)?.as_bytes())?;
+    page.finish()?;
+    for table in tables::all(fleet)? {
+        let ending = match args.tables {
+            TableFormat::Csv => "csv",
+            TableFormat::Parquet => "parquet",
+        };
+        let path = at(&format!("{}.{ending}", table.name()));
+        write_table(&table, &path, args.tables)?;
+    }
+    Ok(())
+}
+
+fn write_table(table: &Table, path: &Path, format: TableFormat) -> anyhow::Result<()> {
+    let mut file = AtomicFile::create(path).or_exit(Outcome::OutputFailed)?;
+    match format {
+        TableFormat::Csv => {
+            table.write_to(&mut CsvWriter::new(&mut file, CsvOptions::default()))?;
+        }
+        TableFormat::Parquet => {
+            table.write_to(&mut ParquetWriter::new(&mut file, tables::SCHEMA_VERSION))?;
+        }
+    }
+    file.commit().or_exit(Outcome::OutputFailed)
+}
+
+fn json(fleet: &Fleet, mut out: Output) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut out, fleet)?;
+    out.write_all(b"\n")?;
+    out.finish()
+}
+
+/// Width of the text.
+const WIDTH: usize = 80;
+
+/// Number of ranks in the table of the text.
+const RANKS: usize = 8;
+
+fn text(fleet: &Fleet, mut out: Output) -> anyhow::Result<()> {
+    for line in wrapped(&fleet.answer, WIDTH) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)?;
+    for (label, text) in fleet::lines(fleet) {
+        // A command stays on one line, so that it can be copied.
+        if label == "see" {
+            writeln!(out, "{:<12}{text}", "")?;
+            continue;
+        }
+        for (number, line) in wrapped(&text, WIDTH - 12).iter().enumerate() {
+            let label = if number == 0 { label } else { "" };
+            writeln!(out, "{label:<12}{line}")?;
+        }
+    }
+    if fleet.ranks.len() > 1 {
+        let options = TextOptions {
+            width: Some(WIDTH),
+            ..TextOptions::default()
+        };
+        let table = tables::latest(fleet, RANKS)?;
+        writeln!(out, "\nRanks that others wait for longest\n")?;
+        write!(out, "{}", table.to_text(&options))?;
+    }
+    out.finish()
+}

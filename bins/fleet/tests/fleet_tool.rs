@@ -1,0 +1,128 @@
+//! Tests the tool: what it writes, repetition, exit codes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serving_synth::fleet::Fleet;
+
+/// Writes a job of 16 ranks with one slow GPU.
+fn job(folder: &Path) -> PathBuf {
+    let job = Fleet {
+        ranks: 16,
+        slow_gpu: Some((3, 1250)),
+        ..Fleet::default()
+    };
+    let line = job.timeline();
+    let traces = folder.join("traces");
+    for rank in 0..job.ranks {
+        let path = traces.join(Fleet::name(rank));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, line.rank(rank)).unwrap();
+    }
+    traces
+}
+
+fn run(paths: &[&Path], out: &Path, more: &[&str]) -> u8 {
+    let mut words: Vec<OsString> = vec!["fleet".into(), "-q".into(), "-o".into(), out.into()];
+    words.extend(paths.iter().map(OsString::from));
+    words.extend(more.iter().map(OsString::from));
+    fleet_tool::main_from(words)
+}
+
+/// Returns what the tool prints, and its exit code.
+fn printed(paths: &[&Path], out: &Path, more: &[&str]) -> (String, i32) {
+    let answer = std::process::Command::new(env!("CARGO_BIN_EXE_inferscope-fleet"))
+        .args(["-q", "-o"])
+        .arg(out)
+        .args(paths)
+        .args(more)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(answer.stdout).unwrap();
+    (text, answer.status.code().unwrap())
+}
+
+#[test]
+fn a_folder_gets_answer_tables_and_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (traces, out) = (job(folder.path()), folder.path().join("out"));
+    let (text, code) = printed(&[&traces], &out, &[]);
+    assert_eq!(code, 0);
+    assert!(
+        text.starts_with("Rank 3 on host host000 makes others wait"),
+        "{text}"
+    );
+    for line in text
+        .lines()
+        .filter(|line| !line.contains("trace-info slim"))
+    {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let document = fs::read_to_string(out.join("fleet.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["schema"], "inferscope-fleet-1");
+    assert_eq!(document["ranks"].as_array().unwrap().len(), 16);
+    assert_eq!(document["findings"][0]["kind"], "late_rank");
+    let page = fs::read_to_string(out.join("fleet.html")).unwrap();
+    assert!(page.len() < 2_000_000 && page.contains("Lateness by rank and step"));
+    for table in [
+        "findings", "ranks", "factors", "links", "budgets", "steps", "kernels", "classes",
+        "failures",
+    ] {
+        assert!(out.join(format!("{table}.parquet")).is_file(), "{table}");
+    }
+    // The document on standard output is that of the file, also where nothing is read again.
+    let (json, code) = printed(&[&traces], &out, &["--json", "--tables", "csv"]);
+    assert_eq!(code, 0);
+    assert_eq!(json, fs::read_to_string(out.join("fleet.json")).unwrap());
+    let csv = fs::read_to_string(out.join("ranks.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 17);
+    assert!(
+        csv.lines().nth(1).unwrap().starts_with("3,host000,3,12,"),
+        "{csv}"
+    );
+}
+
+#[test]
+fn exit_codes_tell_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let (traces, out) = (job(folder.path()), folder.path().join("out"));
+    // One that cannot be read is named, and the others are compared.
+    fs::write(traces.join(Fleet::name(5)), b"\x1f\x8b no gzip").unwrap();
+    assert_eq!(run(&[&traces], &out, &[]), 3);
+    let document = fs::read_to_string(out.join("fleet.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["scope"]["ranks"], 15);
+    assert_eq!(document["failures"][0]["rank"], 5);
+    // A folder of something else is refused.
+    let foreign = folder.path().join("foreign");
+    fs::create_dir_all(foreign.join("summaries")).unwrap();
+    fs::write(foreign.join("summaries/notes.txt"), "x").unwrap();
+    assert_eq!(run(&[&traces], &foreign, &[]), 5);
+    // Nothing to read.
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    assert_eq!(run(&[&empty], &out, &[]), 3);
+    assert_eq!(run(&[], &out, &[]), 2);
+}
+
+/// What a killed run leaves is no summary: the next one makes what is missing.
+#[test]
+fn an_interrupted_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (traces, out) = (job(folder.path()), folder.path().join("out"));
+    let (whole, _) = printed(&[&traces], &out, &["--json"]);
+    // As after a kill: a summary is gone, another one is cut, and the state has leftovers.
+    let ranks = out.join("summaries/ranks");
+    fs::remove_file(ranks.join("part-000002.json.gz")).unwrap();
+    let cut = ranks.join("part-000004.json.gz");
+    let bytes = fs::read(&cut).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let aside = out.join("summaries/_inferscope/tmp/000007");
+    fs::create_dir_all(&aside).unwrap();
+    fs::write(aside.join("summary"), "x").unwrap();
+    let (again, code) = printed(&[&traces], &out, &["--json"]);
+    assert_eq!((again, code), (whole, 0));
+    assert!(!aside.exists());
+}

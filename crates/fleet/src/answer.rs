@@ -1,0 +1,133 @@
+//! The answer in words.
+
+use crate::finding::{Finding, Kind};
+use crate::reduce::{Fleet, Scope};
+use crate::words::{counted, ranks, shown};
+
+/// Returns the answer in one sentence: the finding that costs most, and what it rests on.
+pub fn sentence(fleet: &Fleet) -> String {
+    let scope = &fleet.scope;
+    if scope.ranks == 0 {
+        return match scope.unreadable {
+            0 => "Cannot say anything: no recording is given.".to_owned(),
+            n => format!(
+                "Cannot say anything: {} cannot be read.",
+                counted(n, "recording", "recordings")
+            ),
+        };
+    }
+    let rest = rest(scope);
+    let about_job = |finding: &&Finding| !finding.kind.is_about_recordings();
+    let mut findings = fleet.findings.iter().filter(about_job);
+    let Some(first) = findings.next() else {
+        return format!("{}{rest}.", nothing(fleet));
+    };
+    let more = findings.count();
+    let more = match more {
+        0 => String::new(),
+        n => format!(
+            "; {} below",
+            counted(n, "more finding is", "more findings are")
+        ),
+    };
+    format!("{}{more}{rest}.", first.title)
+}
+
+/// Returns that no rank stands out, with what was compared.
+fn nothing(fleet: &Fleet) -> String {
+    let scope = &fleet.scope;
+    if scope.ranks == 1 {
+        return "Cannot compare ranks: one recording is read".to_owned();
+    }
+    if fleet.ranks.iter().all(|row| row.collectives == 0) {
+        return "Cannot say which rank is late, as no collective that waits for all ranks is found on two of them; kernels, counts and \
+                clocks of no rank stand out"
+            .to_owned();
+    }
+    let most = fleet.ranks.first();
+    let most = most.filter(|row| row.delay_share_pct > 0.0);
+    let most = most.map_or_else(String::new, |row| {
+        format!(
+            "; most waiting is for rank {}, {} ({} % of the time of the others in its collectives)",
+            row.rank,
+            shown(row.inflicted_ns.saturating_add(row.inflicted_at_least_ns)),
+            (row.delay_share_pct * 10.0).round() / 10.0
+        )
+    });
+    format!("No rank, host or link stands out{most}")
+}
+
+/// Returns how much of the job the answer rests on.
+fn rest(scope: &Scope) -> String {
+    let mut lacks = Vec::new();
+    if scope.unreadable > 0 {
+        lacks.push(format!(
+            "{} cannot be read",
+            counted(scope.unreadable, "recording", "recordings")
+        ));
+    }
+    if !scope.missing.is_empty() {
+        let verb = if scope.missing.len() == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        lacks.push(format!("{} {verb} missing", ranks(&scope.missing)));
+    }
+    match lacks.is_empty() {
+        true => String::new(),
+        false => {
+            let verb = if scope.ranks == 1 { "is" } else { "are" };
+            format!(
+                "; {} {verb} compared, {}",
+                counted(scope.ranks, "rank", "ranks"),
+                lacks.join(", ")
+            )
+        }
+    }
+}
+
+/// Number of findings that text shows.
+const SHOWN: usize = 10;
+
+/// Returns label and text of each line below the answer: what it rests on, findings with the commands that show them, caveats.
+pub fn lines(fleet: &Fleet) -> Vec<(&'static str, String)> {
+    let scope = &fleet.scope;
+    let mut out = Vec::new();
+    let world = scope
+        .world_size
+        .map_or_else(String::new, |world| format!(" of {world}"));
+    let hosts = match scope.hosts {
+        0 => String::new(),
+        n => format!(" on {}", counted(n, "host", "hosts")),
+    };
+    out.push((
+        "job",
+        format!(
+            "{}{world}{hosts}; {} recorded by several ranks",
+            counted(scope.ranks, "rank", "ranks"),
+            counted(scope.collectives, "collective", "collectives"),
+        ),
+    ));
+    for finding in fleet.findings.iter().take(SHOWN) {
+        let word = match finding.kind {
+            Kind::MissingRank | Kind::Unreadable | Kind::Truncated | Kind::LostData => "recordings",
+            _ => finding.strength.name(),
+        };
+        out.push((word, format!("{}.", finding.title)));
+        if let Some(command) = &finding.command {
+            out.push(("see", command.clone()));
+        }
+    }
+    if fleet.findings.len() > SHOWN {
+        out.push((
+            "more",
+            format!(
+                "{} in findings and fleet.json",
+                counted(fleet.findings.len() - SHOWN, "finding", "findings")
+            ),
+        ));
+    }
+    out.extend(fleet.notes.iter().map(|note| ("caution", note.clone())));
+    out
+}

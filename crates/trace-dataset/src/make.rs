@@ -1,0 +1,401 @@
+//! Makes files of many inputs in one folder: each input once, several at a time, whole or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use sha2::{Digest as _, Sha256};
+use trace_tables::scan::runs_of;
+
+use crate::error::Error;
+use crate::manifest::{Done, Manifest, ManifestInput, Part, remove_done, state, write_done};
+use crate::write;
+
+/// A file to export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Path as given; identifies the input.
+    pub name: String,
+    /// The file whose bytes are hashed; `None` for folders and streams, which are exported each time.
+    pub path: Option<PathBuf>,
+}
+
+/// What is known of an input when its files are made.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Job<'j> {
+    /// Its place among the inputs.
+    pub place: usize,
+    /// Its number in the folder.
+    pub file_id: u32,
+    /// SHA-256 of the file.
+    pub hash: Option<&'j str>,
+    /// Its run, from the folders of all inputs.
+    pub run: Option<&'j str>,
+    /// Empty folder in which to write.
+    pub aside: &'j Path,
+}
+
+/// A file that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Table, which is the name of the file in [`Job::aside`].
+    pub table: String,
+    /// Path in the folder of the data set.
+    pub path: String,
+    /// Number of rows.
+    pub rows: u64,
+}
+
+/// Makes the files of an input.
+pub trait Maker: Sync {
+    /// Makes the files of an input, in the order in which they may appear: the last one states that all are there.
+    ///
+    /// # Errors
+    ///
+    /// An error of the folder ends the whole call. An input that cannot be read is an inner error of one sentence.
+    fn make(&self, job: &Job<'_>) -> Result<Result<Vec<Made>, String>, Error>;
+}
+
+/// Where to make files, and in which version.
+#[derive(Clone, Debug)]
+pub struct Target<'t> {
+    /// Folder.
+    pub folder: &'t Path,
+    /// Version of what is made: inputs that were made in another version are made again, and a folder of another major version is
+    /// refused.
+    pub schema_version: String,
+    /// Version of the tool, for the manifest.
+    pub tool_version: &'t str,
+    /// Tables that an input has when it is done.
+    pub tables: Vec<String>,
+    /// Number of inputs at once.
+    pub threads: usize,
+}
+
+/// Result of an export.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Inputs that were exported.
+    pub exported: usize,
+    /// Inputs that were there already.
+    pub skipped: usize,
+    /// Rows written.
+    pub rows: u64,
+    /// Inputs that could not be read, each with the reason.
+    pub failures: Vec<(String, String)>,
+}
+
+enum Outcome {
+    Skipped,
+    Made(Done),
+    Failed(String),
+}
+
+/// Makes the files of all inputs. They do not depend on the number of threads.
+///
+/// # Errors
+///
+/// Returns an error if the folder cannot be written or holds something else. An input that cannot be read is a row of `failures`.
+pub fn make(inputs: &[Input], maker: &dyn Maker, target: &Target<'_>) -> Result<Report, Error> {
+    let folder = target.folder;
+    let before = Manifest::read_version(folder, &target.schema_version)?;
+    let own = state(folder);
+    let made = own.join("inputs");
+    fs::create_dir_all(&made).map_err(Error::io("create the folder", &made))?;
+    let _lock = lock(folder)?;
+    let aside = own.join("tmp");
+    if aside.exists() {
+        fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
+    }
+    let mut manifest = before.unwrap_or_else(|| Manifest {
+        schema_version: String::new(),
+        tool_version: String::new(),
+        inputs: Vec::new(),
+    });
+    manifest.schema_version.clone_from(&target.schema_version);
+    manifest.tool_version = target.tool_version.to_owned();
+    // Numbers are given before anything is written, so that they do not depend on which inputs fail or when a run is killed.
+    let mut numbers = Numbers::new(&manifest);
+    let mut taken = BTreeSet::new();
+    // Place of each input that is given for the first time, and its number.
+    let mut given: Vec<(usize, usize)> = Vec::with_capacity(inputs.len());
+    for (place, input) in inputs.iter().enumerate() {
+        let number = numbers.of(&mut manifest, input);
+        if taken.insert(number) {
+            given.push((place, number));
+        }
+    }
+    let twice = inputs.len() - given.len();
+    manifest.write(folder)?;
+    // Folders of one name are told apart, those of earlier calls as well.
+    let files: Vec<String> = manifest
+        .inputs
+        .iter()
+        .map(|known| known.file.clone())
+        .collect();
+    let runs = runs_of(&files);
+    let one = |&(place, number): &(usize, usize)| -> Result<Outcome, Error> {
+        let (Some(input), Some(known)) = (inputs.get(place), manifest.inputs.get(number)) else {
+            return Ok(Outcome::Skipped);
+        };
+        let run = runs.get(number).and_then(Option::as_deref);
+        one_input(place, input, (known, &manifest.inputs, run), maker, target)
+    };
+    let outcomes = in_parallel(&given, target.threads, one);
+    let mut report = Report {
+        skipped: twice,
+        ..Report::default()
+    };
+    let mut first_error = None;
+    for (&(place, number), outcome) in given.iter().zip(outcomes) {
+        let (Some(input), Some(slot)) = (inputs.get(place), manifest.inputs.get_mut(number)) else {
+            continue;
+        };
+        match outcome {
+            Ok(Outcome::Skipped) => {
+                report.skipped += 1;
+                slot.error = None;
+            }
+            Ok(Outcome::Made(done)) => {
+                report.exported += 1;
+                report.rows += done.parts.iter().map(|part| part.rows).sum::<u64>();
+                slot.done = Some(done);
+                slot.error = None;
+            }
+            Ok(Outcome::Failed(error)) => {
+                report.failures.push((input.name.clone(), error.clone()));
+                slot.done = None;
+                slot.error = Some(error);
+            }
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    if let Some(error) = first_error {
+        return Err(error);
+    }
+    write_failures(folder, &aside, &manifest)?;
+    manifest.write(folder)?;
+    // Nothing is left aside; an error is of no consequence.
+    let _ = fs::remove_dir_all(&aside);
+    Ok(report)
+}
+
+/// Keeps other calls away from a folder as long as the file is open.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let path = state(folder).join("lock");
+    let file = File::create(&path).map_err(Error::io("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy {
+            path: folder.to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
+    }
+}
+
+/// Places of inputs in the manifest, which are their numbers.
+struct Numbers {
+    by_name: BTreeMap<String, usize>,
+    /// One file may be given by several paths.
+    by_path: BTreeMap<PathBuf, usize>,
+}
+
+impl Numbers {
+    fn new(manifest: &Manifest) -> Self {
+        let mut out = Self {
+            by_name: BTreeMap::new(),
+            by_path: BTreeMap::new(),
+        };
+        for (number, known) in manifest.inputs.iter().enumerate() {
+            let whole = Path::new(&known.file).canonicalize().ok();
+            out.add(number, &known.file, whole);
+        }
+        out
+    }
+
+    fn add(&mut self, number: usize, name: &str, whole: Option<PathBuf>) {
+        self.by_name.entry(name.to_owned()).or_insert(number);
+        if let Some(whole) = whole {
+            self.by_path.entry(whole).or_insert(number);
+        }
+    }
+
+    fn of(&mut self, manifest: &mut Manifest, input: &Input) -> usize {
+        if let Some(number) = self.by_name.get(&input.name) {
+            return *number;
+        }
+        // The name of a member of an archive is no path.
+        let whole = Path::new(&input.name).canonicalize().ok();
+        let known = whole.as_ref().and_then(|whole| self.by_path.get(whole));
+        if let Some(number) = known {
+            return *number;
+        }
+        let number = manifest.inputs.len();
+        manifest.inputs.push(ManifestInput {
+            file_id: u32::try_from(number).unwrap_or(u32::MAX),
+            file: input.name.clone(),
+            done: None,
+            error: None,
+        });
+        self.add(number, &input.name, whole);
+        number
+    }
+}
+
+/// Calls `one` with each job, several at once, and returns the results in the order of the jobs.
+pub fn in_parallel<J: Sync, T: Send>(
+    jobs: &[J],
+    threads: usize,
+    one: impl Fn(&J) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else {
+                return done;
+            };
+            done.push((at, one(job)));
+        }
+    };
+    let mut all: Vec<(usize, T)> = thread::scope(|scope| {
+        let workers = threads.min(jobs.len()).max(1);
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let each = handles.into_iter().flat_map(|handle| {
+            handle
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        each.collect()
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+fn one_input(
+    place: usize,
+    input: &Input,
+    (known, all, run): (&ManifestInput, &[ManifestInput], Option<&str>),
+    maker: &dyn Maker,
+    target: &Target<'_>,
+) -> Result<Outcome, Error> {
+    let folder = target.folder;
+    let hash = match input.path.as_deref().map(hash_of).transpose() {
+        Ok(hash) => hash,
+        Err(error) => {
+            forget(folder, known)?;
+            return Ok(Outcome::Failed(format!("{}: {error}", input.name)));
+        }
+    };
+    let is_current = |of: &ManifestInput| {
+        let done = of.done.as_ref();
+        done.is_some_and(|done| {
+            done.is_current(
+                folder,
+                hash.as_deref(),
+                &target.tables,
+                &target.schema_version,
+            )
+        })
+    };
+    // A copy, or the same file given from elsewhere, is the same recording.
+    let is_there = known.done.is_none() && hash.is_some() && all.iter().any(is_current);
+    if is_current(known) || is_there {
+        return Ok(Outcome::Skipped);
+    }
+    let aside = state(folder)
+        .join("tmp")
+        .join(format!("{:06}", known.file_id));
+    fs::create_dir_all(&aside).map_err(Error::io("create the folder", &aside))?;
+    let job = Job {
+        place,
+        file_id: known.file_id,
+        hash: hash.as_deref(),
+        run,
+        aside: &aside,
+    };
+    let made = match maker.make(&job)? {
+        Ok(made) => made,
+        Err(error) => {
+            forget(folder, known)?;
+            return Ok(Outcome::Failed(error));
+        }
+    };
+    let mut parts = Vec::with_capacity(made.len());
+    for made in made {
+        let file = aside.join(&made.table);
+        let bytes = fs::metadata(&file).map_err(Error::io("read", &file))?.len();
+        parts.push(Part::new(&made.table, made.path, made.rows, bytes));
+    }
+    forget(folder, known)?;
+    for part in &parts {
+        let path = folder.join(&part.path);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(Error::io("create the folder", parent))?;
+        fs::rename(aside.join(&part.table), &path).map_err(Error::io("write", &path))?;
+    }
+    let done = Done::new(hash, target.schema_version.clone(), parts);
+    write_done(folder, known.file_id, &done)?;
+    Ok(Outcome::Made(done))
+}
+
+/// Removes what there is of an input, its row in `files` first.
+fn forget(folder: &Path, known: &ManifestInput) -> Result<(), Error> {
+    let Some(done) = &known.done else {
+        return Ok(());
+    };
+    remove_done(folder, known.file_id)?;
+    for part in done.parts.iter().rev() {
+        let path = folder.join(&part.path);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &path)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn write_failures(folder: &Path, aside: &Path, manifest: &Manifest) -> Result<(), Error> {
+    let inputs = manifest.inputs.iter();
+    let rows: Vec<(u32, &str, &str)> = inputs
+        .filter_map(|input| Some((input.file_id, input.file.as_str(), input.error.as_deref()?)))
+        .collect();
+    let table = folder.join("table=failures");
+    for folder in [&table, aside] {
+        fs::create_dir_all(folder).map_err(Error::io("create the folder", folder))?;
+    }
+    let made = aside.join("failures");
+    write::failures(&made, &rows)?;
+    let target = table.join("part-000000.parquet");
+    fs::rename(&made, &target).map_err(Error::io("write", &target))
+}
+
+/// Returns the SHA-256 of a file in hexadecimal.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read.
+pub fn hash_of(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(buffer.get(..read).unwrap_or_default());
+    }
+    let bytes = hasher.finalize();
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
