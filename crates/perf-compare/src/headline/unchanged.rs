@@ -150,10 +150,14 @@ fn unchanged(report: &Report) -> String {
             from_to(effect.baseline, effect.candidate)
         ),
         _ if few.is_some() => format!(
-            "No change established, but a few long cycles differ: {}; the typical {} {}",
+            "No change established, but a few long cycles differ: {}; the typical {} {}{}",
             few.unwrap_or_default(),
             kind(shown),
-            from_to(shown.median_us[0], shown.median_us[1])
+            from_to(shown.median_us[0], shown.median_us[1]),
+            match &shown.pauses {
+                Some(pauses) => format!("; {}", pauses.said()),
+                None => String::new(),
+            }
         ),
         _ => {
             let n = effect.n[0].min(effect.n[1]) as u64;

@@ -53,6 +53,8 @@ pub(crate) struct Compared {
     pub(crate) trimmed: Option<(f64, [f64; 2])>,
     /// Whether a few values rule the mean, so that [`Self::trimmed`] and ranks decide.
     pub(crate) robust: bool,
+    /// Whether the values are relative to what others take in the same cycle.
+    pub(crate) relative: bool,
 }
 
 impl Compared {
@@ -77,6 +79,7 @@ impl Compared {
             dominance: f64::NAN,
             trimmed: None,
             robust: false,
+            relative: false,
         }
     }
 

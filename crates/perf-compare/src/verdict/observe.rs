@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::signal::Signal;
+use super::signal::{Signal, Stat};
 use super::{host, kernels, ranks};
 use crate::document::Role;
 use crate::side::{Capture, Class, Function, Side, Work};
@@ -66,7 +66,6 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     let mut out = Vec::new();
     counters(sides, &mut out);
     device_counters(sides, roles, &mut out);
-    let recorded = out.len();
     classes(sides, comparable, &mut out);
     kernels::signals(sides, roles, comparable, &mut out);
     ranks::signals(sides, roles, comparable, &mut out);
@@ -78,7 +77,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     }
     // What steps did is known, not measured.
     let measured = |signal: &&mut Signal| !signal.metric.starts_with("step_");
-    for signal in out.iter_mut().skip(recorded).filter(measured) {
+    for signal in out.iter_mut().filter(measured) {
         signal.follow_in_time();
     }
     out.sort_by(|a, b| (&a.metric, &a.device).cmp(&(&b.metric, &b.device)));
@@ -187,7 +186,10 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
                     continue;
                 };
                 let host = !counter.device.starts_with("GPU");
-                for value in counter.values.iter().filter(|v| !v.is_nan()) {
+                // Values between samples are no observations: a counter of one sample a second has few.
+                let each = counter.values.iter().zip(&counter.sampled);
+                let observed = each.filter(|(v, sampled)| **sampled && !v.is_nan());
+                for (value, _) in observed {
                     let (value, unit) = native(&counter.metric, *value);
                     found
                         .entry((counter.metric.clone(), role, host, unit))
@@ -484,6 +486,7 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
         "us per cycle",
         by_cycle(&time),
     ));
+    let mut more = Vec::new();
     for (metric, class) in [
         ("copy_to_device_bytes", Class::CopyToDevice),
         ("copy_to_host_bytes", Class::CopyToHost),
@@ -499,11 +502,26 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                 false => none(capture, at),
             }
         };
-        out.extend(Signal::series(
-            metric,
+        let signal = Signal::series(metric, "GPU", "B per cycle", by_cycle(&bytes));
+        more.extend(signal.as_ref().map(|signal| {
+            let [before, after] = signal.typical(Stat::Mean);
+            after - before
+        }));
+        out.extend(signal);
+    }
+    // As many bytes to the host as back from it are of blocks that are moved out and in.
+    if let [there, back] = more[..] {
+        let (least, most) = (there.min(back).max(0.0), there.max(back));
+        let both = if most > 0.0 {
+            least / most * 100.0
+        } else {
+            0.0
+        };
+        out.extend(Signal::point(
+            "copies_both_ways_pct",
             "GPU",
-            "B per cycle",
-            by_cycle(&bytes),
+            "% of the bytes",
+            [0.0, both],
         ));
     }
 }
@@ -528,6 +546,7 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     });
     out.extend(Signal::series("cycle_us", "all", "us", lengths));
     work(sides, out);
+    exposed(sides, out);
     let device = |captures: &&[&Capture]| {
         let mut all = captures.iter().flat_map(|c| &c.functions);
         all.any(|f| f.class.on_device())
@@ -541,18 +560,7 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
             for at in whole(capture) {
                 let cycle = &capture.cycles[at];
                 let busiest = (0..capture.processes.len())
-                    .map(|process| {
-                        capture
-                            .functions
-                            .iter()
-                            .filter(|f| {
-                                f.process == process
-                                    && f.class.on_device()
-                                    && !f.dur_us[at].is_nan()
-                            })
-                            .map(|f| f.dur_us[at])
-                            .sum::<f64>()
-                    })
+                    .map(|process| busy(capture, process, at))
                     .fold(0.0, f64::max);
                 values.push((cycle.dur_us - cycle.apart_us - busiest).max(0.0));
             }
@@ -565,6 +573,54 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
         "us per cycle",
         idle,
     ));
+}
+
+/// How long the devices of a process worked in a cycle: as the table states it, else the sum of all their work, which is more
+/// where streams worked at once.
+fn busy(capture: &Capture, process: usize, at: usize) -> f64 {
+    let stated = capture.device_times.get(process);
+    let stated = stated.and_then(|times| times.busy_us.get(at).copied());
+    stated.filter(|us| !us.is_nan()).unwrap_or_else(|| {
+        let own = capture
+            .functions
+            .iter()
+            .filter(|f| f.process == process && f.class.on_device() && !f.dur_us[at].is_nan());
+        own.map(|f| f.dur_us[at]).sum()
+    })
+}
+
+/// Communication that nothing else ran beside, of the rank that has least of it: the others wait for one that is late. And how
+/// much of the time in collectives that leaves beside other work.
+fn exposed(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let mut series = [(); 2].map(|()| [Vec::new(), Vec::new()]);
+    for (side, captures) in sides.into_iter().enumerate() {
+        for capture in captures {
+            for at in whole(capture) {
+                let of = |process: usize| {
+                    let exposed = *capture.device_times.get(process)?.exposed_us.get(at)?;
+                    let own = capture.functions.iter();
+                    let own = own.filter(|f| f.process == process && f.class == Class::Collective);
+                    let all = own
+                        .map(|f| f.dur_us[at])
+                        .filter(|us| !us.is_nan())
+                        .sum::<f64>();
+                    (!exposed.is_nan() && all > 0.0).then_some((exposed, all))
+                };
+                let least = (0..capture.processes.len()).filter_map(of);
+                let least = least.min_by(|a, b| a.0.total_cmp(&b.0));
+                let (us, beside) = least.map_or((f64::NAN, f64::NAN), |(exposed, all)| {
+                    (exposed, (1.0 - exposed / all).max(0.0) * 100.0)
+                });
+                series[0][side].push(us);
+                series[1][side].push(beside);
+            }
+        }
+    }
+    let [us, beside] = series;
+    let place = "the rank that waits least";
+    out.extend(Signal::series("exposed_comm_us", place, "us per cycle", us));
+    let unit = "% of collectives";
+    out.extend(Signal::series("comm_beside_work_pct", place, unit, beside));
 }
 
 /// What steps did, as their names have it.
