@@ -25,7 +25,7 @@ pub enum Status {
 #[non_exhaustive]
 pub struct Reason {
     /// Stable short name: `anchor`, `capture`, `coverage`, `cycle_type`, `devices`, `engine`, `functions`, `granularity`,
-    /// `hardware`, `no_data`, `roles`, `too_few_cycles`, `unit`.
+    /// `hardware`, `no_data`, `roles`, `settings`, `too_few_cycles`, `unit`.
     pub code: &'static str,
     /// Whether it alone forbids the comparison.
     pub stops: bool,

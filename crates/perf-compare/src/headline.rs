@@ -112,13 +112,18 @@ fn recorded(report: &Report) -> String {
         return String::new();
     };
     let row = |metric: &str| {
-        let mut rows = report.counters.iter();
-        rows.find(|row| row.metric == metric && row.device == first.device)
+        let rows = || report.counters.iter().filter(|row| row.metric == metric);
+        // What is known of all GPUs is known of the only one.
+        let alone = report.roles.len() == 1;
+        rows()
+            .find(|row| row.device == first.device)
+            .or_else(|| rows().find(|row| alone && row.device == "all GPUs"))
     };
     if report.verdict.cause == "gpu_contention" {
         let shown = [
             ("gpu_usage", "usage"),
             ("process_gpu_usage", "of it this process"),
+            ("gpu_usage_of_others", "others"),
             ("gpu_mem_used", "memory in use"),
         ];
         let said: Vec<String> = shown

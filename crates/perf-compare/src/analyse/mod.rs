@@ -140,6 +140,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         } else {
             Vec::new()
         },
+        settings: side.settings.clone(),
         ..Side::default()
     });
     let [baseline_table, candidate_table] = &tables;

@@ -4,7 +4,7 @@
 use super::panel::Panel;
 use super::{pauses, together};
 use crate::document::{Pauses, Role};
-use crate::stats::{Dependence, mean, median};
+use crate::stats::{mean, median};
 
 /// A cycle is slow if it is longer than the other side's median by this many of its median absolute deviations,
 const DEVIATIONS: f64 = 8.0;
@@ -90,25 +90,17 @@ fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
     {
         return None;
     }
-    // Slow cycles that come in a row count as fewer.
-    let indicator = |side: usize| -> Vec<f64> {
-        let each = is_slow[side].iter();
-        each.map(|slow| f64::from(u8::from(*slow))).collect()
+    // Slow cycles that come in a row are of one beginning, and after each of the others one may begin.
+    let onsets = |side: usize| {
+        let begins = is_slow[side].windows(2).filter(|pair| begins(pair)).count();
+        begins + usize::from(is_slow[side].first() == Some(&true))
     };
-    let dependence = Dependence::of(&indicator(0), &indicator(1));
-    let effective = |n: usize| {
-        let n = n as f64 / dependence.inflation().max(1.0);
-        (1..=of[0].max(of[1]))
-            .rev()
-            .find(|k| *k as f64 <= n)
-            .unwrap_or(0)
-    };
-    let (more_slow, all_slow) = (effective(cycles[more]), effective(cycles[0] + cycles[1]));
+    let quiet = |side: usize| 1 + of[side] - cycles[side];
     let p = pauses::by_chance(
-        more_slow,
-        all_slow.max(more_slow),
-        effective(of[more]),
-        effective(of[other]),
+        onsets(more),
+        onsets(0) + onsets(1),
+        quiet(more),
+        quiet(other),
     );
     if p > CHANCE {
         return None;

@@ -82,7 +82,16 @@ fn of_samples(report: &Report) -> String {
                 name @ ("ttft" | "tpot" | "itl" | "e2el") => name.to_uppercase(),
                 name => name.to_owned(),
             };
-            format!("{name} is {by} ({} -> {} {})", short(a), short(b), f.unit)
+            let at = match f.cycle_type.as_str() {
+                "" => String::new(),
+                group => format!(" at {group}"),
+            };
+            format!(
+                "{name}{at} is {by} ({} -> {} {})",
+                short(a),
+                short(b),
+                f.unit
+            )
         })
         .collect();
     let is_too_few = |f: &crate::document::Finding| f.verdict == Statement::Insufficient;

@@ -217,7 +217,7 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
         return fit;
     }
     for clause in &signature.against {
-        if let Some((signal, _)) = clause.best(signals) {
+        if let Some(signal) = clause.speaks(signals) {
             let [a, b] = signal.typical(clause.stat);
             fit.why_not = format!(
                 "{}: {} on {} went from {} to {} {}",

@@ -66,6 +66,9 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     let mut out = Vec::new();
     counters(sides, &mut out);
     device_counters(sides, roles, &mut out);
+    for signal in &mut out {
+        signal.is_counter = true;
+    }
     classes(sides, comparable, &mut out);
     kernels::signals(sides, roles, comparable, &mut out);
     ranks::signals(sides, roles, comparable, &mut out);
@@ -155,7 +158,9 @@ fn in_percent(metric: &str, mut sides: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
 
 /// Whether the samples of several devices are mixed under this name in the counters file.
 fn is_device_counter(name: &str) -> bool {
-    name.starts_with("gpu_") || name.starts_with("container_gpu_")
+    ["gpu_", "container_gpu_", "process_gpu_"]
+        .iter()
+        .any(|start| name.starts_with(start))
 }
 
 /// A value of the rows in native units: the recorder multiplies by 100, divides utilisations by 100 before that, and with a
@@ -223,9 +228,15 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
     // What others do on the same device.
     for (role, entry) in roles.iter().enumerate() {
         let of = |side: usize, metric: &str| {
-            found[side]
-                .get(&(metric.to_owned(), role, false, "%"))
-                .map(|v| crate::stats::median(v))
+            let own = found[side].get(&(metric.to_owned(), role, false, "%"));
+            own.map(|v| crate::stats::median(v)).or_else(|| {
+                // What is known of all GPUs is known of the only one.
+                let all = out
+                    .iter()
+                    .find(|s| s.metric == metric && s.device == "all GPUs");
+                let all = all.filter(|s| roles.len() == 1 && s.unit == "%");
+                all.map(|s| s.typical(Stat::Median)[side])
+            })
         };
         let others = [0, 1]
             .map(|side| Some((of(side, "gpu_usage")? - of(side, "process_gpu_usage")?).max(0.0)));

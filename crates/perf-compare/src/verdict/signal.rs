@@ -21,6 +21,8 @@ pub(crate) struct Signal {
     pub(crate) point: bool,
     /// Observations are runs, which must be told apart almost without exception.
     pub(crate) by_run: bool,
+    /// Whether it is a counter, sampled over time, and not made of times of cycles.
+    pub(crate) is_counter: bool,
     /// Whether neighbouring cycles resemble each other so much that the difference is no more than chance.
     pub(crate) by_chance: bool,
     /// The same values relative to what others take in the same cycle, where these are told apart better in time.
@@ -66,6 +68,7 @@ impl Signal {
             point: false,
             by_run: false,
             by_chance: false,
+            is_counter: false,
             relative: None,
         })
     }
