@@ -82,9 +82,10 @@ fn of_samples(report: &Report) -> String {
                 name @ ("ttft" | "tpot" | "itl" | "e2el") => name.to_uppercase(),
                 name => name.to_owned(),
             };
-            let at = match f.cycle_type.as_str() {
-                "" => String::new(),
-                group => format!(" at {group}"),
+            let several = findings().any(|other| other.cycle_type != f.cycle_type);
+            let at = match several {
+                true => format!(" at {}", f.cycle_type),
+                false => String::new(),
             };
             format!(
                 "{name}{at} is {by} ({} -> {} {})",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::signal::{Signal, Stat};
 use super::{host, kernels, ranks};
 use crate::document::Role;
-use crate::side::{Capture, Class, Function, Side, Work};
+use crate::side::{Capture, Class, DeviceCounter, Function, Side, Work};
 
 /// Maximum number of spans of time that samples of counters are averaged over.
 const SPANS: usize = 16;
@@ -178,6 +178,36 @@ pub(crate) fn native(metric: &str, value: f64) -> (f64, &'static str) {
     }
 }
 
+/// The values of a counter that count as observations of their own: those of cycles into which a sample fell, or, where that says
+/// less, those that are half a second apart. Recorders sample once a second and interpolate between, so that the cycles of one
+/// second have one value among them.
+fn observations(capture: &Capture, counter: &DeviceCounter) -> Vec<f64> {
+    const APART_US: f64 = 5e5;
+    let known = || {
+        counter
+            .values
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| !v.is_nan())
+    };
+    let is_sampled = |at: usize| counter.sampled.get(at).copied().unwrap_or(false);
+    let sampled = known().filter(|(at, _)| is_sampled(*at));
+    let sampled: Vec<f64> = sampled.map(|(_, v)| *v).collect();
+    let (mut apart, mut now, mut last) = (Vec::new(), 0.0, f64::NEG_INFINITY);
+    for (cycle, value) in capture.cycles.iter().zip(&counter.values) {
+        if !value.is_nan() && now - last >= APART_US {
+            apart.push(*value);
+            last = now;
+        }
+        now += cycle.dur_us;
+    }
+    if sampled.len() >= apart.len() {
+        sampled
+    } else {
+        apart
+    }
+}
+
 /// Counters that rows carry, by role: the file of samples does not say which device a sample is of.
 fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
     let from_files: BTreeSet<String> = out.iter().map(|s| s.metric.clone()).collect();
@@ -191,11 +221,8 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
                     continue;
                 };
                 let host = !counter.device.starts_with("GPU");
-                // Values between samples are no observations: a counter of one sample a second has few.
-                let each = counter.values.iter().zip(&counter.sampled);
-                let observed = each.filter(|(v, sampled)| **sampled && !v.is_nan());
-                for (value, _) in observed {
-                    let (value, unit) = native(&counter.metric, *value);
+                for value in observations(capture, counter) {
+                    let (value, unit) = native(&counter.metric, value);
                     found
                         .entry((counter.metric.clone(), role, host, unit))
                         .or_default()
