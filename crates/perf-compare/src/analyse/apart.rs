@@ -306,11 +306,16 @@ impl Apart {
                 ..cycle.clone()
             }
         });
+        // What is not known stays so.
+        let left = |(busy, less): (&f64, &f64)| match busy.is_nan() {
+            true => f64::NAN,
+            false => (busy - less).max(0.0),
+        };
         let device_times = capture.device_times.iter().zip(&of_device);
         let device_times = device_times.map(|(times, less)| {
             let busy = times.busy_us.iter().zip(less);
             DeviceTime {
-                busy_us: busy.map(|(busy, less)| (busy - less).max(0.0)).collect(),
+                busy_us: busy.map(left).collect(),
                 exposed_us: times.exposed_us.clone(),
             }
         });

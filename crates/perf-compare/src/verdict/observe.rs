@@ -10,6 +10,9 @@ use crate::side::{Capture, Class, DeviceCounter, Function, Side, Work};
 /// Maximum number of spans of time that samples of counters are averaged over.
 const SPANS: usize = 16;
 
+/// Samples of a counter on a side from which on their dependence in time is reckoned with.
+const IN_TIME: usize = 20;
+
 /// Places of processes in the captures of a side, as roles.
 pub(crate) fn roles_by_place(
     captures: &[&Capture],
@@ -79,7 +82,11 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
         host::signals(sides, roles, &mut out);
     }
     // What steps did is known, not measured.
-    let measured = |signal: &&mut Signal| !signal.metric.starts_with("step_");
+    let measured = |signal: &&mut Signal| {
+        // Of few samples of a counter, how much neighbours resemble each other cannot be told.
+        let tells = |side: &Vec<f64>| !signal.is_counter || side.len() >= IN_TIME;
+        !signal.metric.starts_with("step_") && signal.values.iter().all(tells)
+    };
     for signal in out.iter_mut().filter(measured) {
         signal.follow_in_time();
     }

@@ -381,20 +381,17 @@ fn one_kernel_among_slow_neighbours_is_told_by_the_others() {
         if report.verdict.cause != "gpu_kernel" || !report.headline.contains("gemm_up") {
             missed.push(report.headline.clone());
         }
-        let others = report
-            .findings
-            .iter()
-            .filter(|f| f.verdict == Statement::Changed && f.name != "gemm_up");
-        false_ones += others.filter(|f| f.class == "kernel").count();
         let null = of(1.0);
-        false_ones += null
-            .findings
-            .iter()
-            .filter(|f| f.verdict == Statement::Changed)
-            .count();
+        for (report, own) in [(&report, "gemm_up"), (&null, "")] {
+            let mut others = report.findings.iter();
+            let is_false = others
+                .any(|f| f.verdict == Statement::Changed && f.class == "kernel" && f.name != own);
+            false_ones += u32::from(is_false);
+        }
     }
     assert!(missed.len() <= 3, "{missed:#?}");
-    assert!(false_ones <= 2, "{false_ones}");
+    // 5 % of 40 pairs and two standard errors.
+    assert!(false_ones <= 5, "{false_ones} of 40");
 }
 
 #[test]
