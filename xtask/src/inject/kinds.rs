@@ -1,5 +1,6 @@
 //! Kinds of faults: what is planted, where, and which causes are right.
 
+use super::changing;
 use super::engines::{Engine, Load};
 use super::plant::{
     OfStep, Planted, all_kernels, call, copies, counted, host, is_gpu_only, kernels, last_rank,
@@ -23,17 +24,17 @@ pub(crate) struct Kind {
 /// The answer that stands for a refused comparison.
 pub(crate) const REFUSED: &str = "not_comparable";
 
-fn any(_: &Engine) -> bool {
+pub(super) fn any(_: &Engine) -> bool {
     true
 }
-fn several(engine: &Engine) -> bool {
+pub(super) fn several(engine: &Engine) -> bool {
     engine.ranks > 1
 }
 fn alone(engine: &Engine) -> bool {
     engine.ranks == 1
 }
 /// Does host time that is added in a step delay it? An engine that is a step ahead hides much of it.
-fn in_turns(engine: &Engine) -> bool {
+pub(super) fn in_turns(engine: &Engine) -> bool {
     !engine.name.contains("overlap")
 }
 fn graphs(engine: &Engine) -> bool {
@@ -48,7 +49,7 @@ fn python(engine: &Engine) -> bool {
 fn serves(engine: &Engine) -> bool {
     !engine.parts.requests.is_empty()
 }
-fn stated(engine: &Engine) -> bool {
+pub(super) fn stated(engine: &Engine) -> bool {
     engine.states_load
 }
 
@@ -62,7 +63,12 @@ const WORKLOAD: [&str; 7] = [
     "batch", "requests", "tokens", "context", "prefill", "lengths", "mix",
 ];
 
-pub(crate) const KINDS: &[Kind] = &[
+/// All kinds, new ones behind the others: their places decide the halves.
+pub(crate) fn all() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().chain(changing::KINDS)
+}
+
+const KINDS: &[Kind] = &[
     Kind {
         name: "kernel_slower",
         causes: &["gpu_kernel"],
@@ -689,135 +695,5 @@ pub(crate) const KINDS: &[Kind] = &[
         sizes: &[0.0],
         fits: any,
         plant: |_, _, _| null([Noise::Drift(0.0), Noise::Drift(0.08)]),
-    },
-    Kind {
-        name: "overlap_lost",
-        causes: &["communication_exposed"],
-        sizes: &[2.0, 5.0],
-        fits: several,
-        plant: |_, x, _| {
-            // Collectives beside computation, on a stream of their own; then in the stream of the computation.
-            let of = move |stream: u32| Fault {
-                edit: Some(Box::new(move |ops, _| {
-                    rework(ops, &|work| {
-                        let other = Work {
-                            stream,
-                            us: work.us * x,
-                            ..work.clone()
-                        };
-                        vec![if work.joint { other } else { work.clone() }]
-                    })
-                })),
-                ..Fault::default()
-            };
-            let mut pair = planted(of(7), &["overlap"]);
-            pair.normal.fault = of(20);
-            pair
-        },
-    },
-    Kind {
-        name: "host_function_in_some_steps",
-        causes: &["pauses", "host_code"],
-        sizes: &[10.0, 30.0],
-        fits: in_turns,
-        plant: |e, x, seed| {
-            let name = e.parts.inside.clone();
-            let fault = Fault {
-                host: Some(Box::new(move |inside, _, step| {
-                    let mixed = (step as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (seed << 7));
-                    match inside.contains(&name) && (mixed >> 33) % 10 < 3 {
-                        true => x,
-                        false => 1.0,
-                    }
-                })),
-                ..Fault::default()
-            };
-            let mut pair = planted(fault, &[&e.parts.inside]);
-            (pair.normal.steps, pair.abnormal.steps) = (48, 48);
-            pair
-        },
-    },
-    Kind {
-        name: "gpu_slower_in_stretches",
-        causes: &["pauses", "gpu_slow"],
-        sizes: &[1.3, 1.6],
-        fits: any,
-        plant: |_, x, _| {
-            let fault = Fault {
-                kernel: Some(Box::new(move |name, _, step, _| {
-                    match is_gpu_only(name) && step / 4 % 2 == 1 {
-                        true => x,
-                        false => 1.0,
-                    }
-                })),
-                ..Fault::default()
-            };
-            let mut pair = planted(fault, &["all kernels", "GPU"]);
-            (pair.normal.steps, pair.abnormal.steps) = (48, 48);
-            pair
-        },
-    },
-    Kind {
-        name: "host_function_grows",
-        causes: &["drift", "host_code"],
-        sizes: &[0.5, 1.5],
-        fits: in_turns,
-        plant: |e, x, _| {
-            let name = e.parts.inside.clone();
-            let fault = Fault {
-                host: Some(Box::new(move |inside, _, step| {
-                    match inside.contains(&name) {
-                        true => 1.0 + x * step as f64,
-                        false => 1.0,
-                    }
-                })),
-                ..Fault::default()
-            };
-            let mut pair = planted(fault, &[&e.parts.inside]);
-            (pair.normal.steps, pair.abnormal.steps) = (40, 40);
-            pair
-        },
-    },
-    Kind {
-        name: "gpu_heats_up",
-        causes: &["drift", "gpu_slow"],
-        sizes: &[0.3, 0.6],
-        fits: any,
-        plant: |_, x, _| {
-            let fault = Fault {
-                kernel: Some(Box::new(move |name, _, step, _| match is_gpu_only(name) {
-                    true => 1.0 + x * step as f64 / 40.0,
-                    false => 1.0,
-                })),
-                ..Fault::default()
-            };
-            let mut pair = planted(fault, &["all kernels", "GPU"]);
-            (pair.normal.steps, pair.abnormal.steps) = (40, 40);
-            pair
-        },
-    },
-    Kind {
-        name: "gpu_slower_and_batch_larger",
-        causes: &["gpu_slow", "workload_shift"],
-        sizes: &[1.3, 1.5],
-        fits: stated,
-        plant: |_, x, _| {
-            let mut pair = planted(all_kernels(None, x), &["GPU", "batch", "requests"]);
-            pair.abnormal.load = steady(40, 60_000);
-            pair
-        },
-    },
-    Kind {
-        name: "kernel_slower_among_slow_steps",
-        causes: &["gpu_kernel"],
-        sizes: &[1.5, 2.0],
-        fits: any,
-        plant: |e, x, _| {
-            let name = e.parts.matrix.clone();
-            let mut pair = planted(kernels(vec![name.clone()], x), &[&name[..10]]);
-            pair.normal.noise = Noise::Correlated;
-            pair.abnormal.noise = Noise::Correlated;
-            pair
-        },
     },
 ];
