@@ -8,7 +8,9 @@ use cli::{Format, InputArgs, Outcome, VerbosityArgs};
 use rca_cycles::Phase;
 use rca_cycles::sentinel::{GREATEST_ERROR, LEAST_STEPS, Status, Step, Watch, fit_for, steps};
 use rca_report::document;
-use rca_report::watch::{Watched, alarm, model, models, rows, said, told, unknown_load, watched};
+use rca_report::watch::{
+    Watched, alarm, episodes, model, models, rows, said, told, unknown_load, watched,
+};
 use report::{CsvOptions, CsvWriter, JsonDocument, TextOptions, TextWriter, human};
 use serde_json::Value;
 use serving_watch::{Pace, Source, is_address, post};
@@ -130,6 +132,27 @@ fn watch_all(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
     let steps = read(&args.files, &args.input, args.verbosity)?;
     let seen: Vec<Watched<'_>> = steps.iter().map(|s| (s, watch.see(s))).collect();
     let alarms = seen.iter().filter(|s| alarm(s)).count();
+    // Whether the pipe is read to its end or not, the alarms are the same.
+    cli::is_read_on(write_seen(args, &seen, alarms, format))?;
+    let mut status = Status::default();
+    for (step, seen) in &seen {
+        status.add(step, seen.as_ref());
+    }
+    write_metrics(args, &status)?;
+    if steps.is_empty() {
+        args.verbosity.note(
+            "no step states its workload, so nothing was watched: give tables of steps, logs of an engine, or traces whose steps state their batches",
+        );
+    }
+    Ok(watched_outcome(steps.len(), alarms))
+}
+
+fn write_seen(
+    args: &WatchArgs,
+    seen: &[Watched<'_>],
+    alarms: usize,
+    format: Format,
+) -> anyhow::Result<()> {
     let mut out = args.output.open()?;
     match format {
         Format::Json => {
@@ -139,7 +162,7 @@ fn watch_all(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
             document.member("steps", &list)?;
             document.finish()?;
         }
-        Format::Csv => rows(&seen, &mut CsvWriter::new(&mut out, CsvOptions::default()))?,
+        Format::Csv => rows(seen, &mut CsvWriter::new(&mut out, CsvOptions::default()))?,
         Format::Text => {
             let known = seen.iter().filter(|s| s.1.is_some()).count();
             writeln!(out, "{alarms} of {} steps alarm", seen.len())?;
@@ -150,7 +173,10 @@ fn watch_all(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
                     seen.len() - known
                 )?;
             }
-            if let Some(line) = unknown_load(&seen) {
+            if let Some(line) = unknown_load(seen) {
+                writeln!(out, "{line}")?;
+            }
+            for line in episodes(seen) {
                 writeln!(out, "{line}")?;
             }
             let loud: Vec<Watched<'_>> = seen.iter().copied().filter(alarm).collect();
@@ -163,18 +189,7 @@ fn watch_all(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
             }
         }
     }
-    out.finish()?;
-    let mut status = Status::default();
-    for (step, seen) in &seen {
-        status.add(step, seen.as_ref());
-    }
-    write_metrics(args, &status)?;
-    if steps.is_empty() {
-        args.verbosity.note(
-            "no step states its workload, so nothing was watched: give tables of steps, logs of an engine, or traces whose steps state their batches",
-        );
-    }
-    Ok(watched_outcome(steps.len(), alarms))
+    out.finish()
 }
 
 /// Replaces the file of metrics in one step, since others read it at any time.
@@ -200,6 +215,7 @@ fn watch_live(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
     let mut out = args.output.open()?;
     let mut status = Status::default();
     let mut named = false;
+    let mut is_read = true;
     let note = |error: &serving_watch::Error| args.verbosity.note(format!("warning: {error}"));
     serving_watch::follow(
         &mut sources,
@@ -208,16 +224,17 @@ fn watch_live(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
             for step in &steps.iter().map(step_of).collect::<Vec<Step>>() {
                 let one = (step, watch.see(step));
                 let event = status.add(step, one.1.as_ref());
-                if is_csv {
-                    row(&one, named, &mut out)?;
+                if is_csv && is_read {
+                    is_read = cli::is_read_on(row(&one, named, &mut out))?;
                     named = true;
                 }
                 let (Some(event), Some(seen)) = (event, one.1) else {
                     continue;
                 };
-                if !is_csv {
-                    writeln!(out, "{}", said(event, step, &seen))?;
-                    out.flush()?;
+                if !is_csv && is_read {
+                    let line = said(event, step, &seen);
+                    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+                    is_read = cli::is_read_on(written.map_err(Into::into))?;
                 }
                 if let Some(address) = &args.webhook
                     && let Err(error) = post(address, &told(event, step, &seen))
@@ -230,7 +247,7 @@ fn watch_live(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
         },
         note,
     )?;
-    out.finish()?;
+    cli::is_read_on(out.finish())?;
     let alarms = usize::try_from(status.alarm_steps()).unwrap_or(usize::MAX);
     let steps = usize::try_from(status.steps()).unwrap_or(usize::MAX);
     Ok(watched_outcome(steps, alarms))
@@ -264,6 +281,7 @@ fn follow(watch: &mut Watch, mut out: cli::Output) -> anyhow::Result<Outcome> {
     serving_logs::steps(&header).context("standard input")?;
     let mut alarms = 0_usize;
     let mut named = false;
+    let mut is_read = true;
     for (number, line) in (2..).zip(lines) {
         let table = format!("{header}\n{}", line?);
         let (rows, _) = serving_logs::steps(&table)
@@ -272,14 +290,16 @@ fn follow(watch: &mut Watch, mut out: cli::Output) -> anyhow::Result<Outcome> {
         for step in rows.iter().map(step_of) {
             let one = (&step, watch.see(&step));
             alarms += usize::from(alarm(&one));
-            row(&one, named, &mut out)?;
+            if is_read {
+                is_read = cli::is_read_on(row(&one, named, &mut out))?;
+            }
             named = true;
         }
     }
     if !named {
         rows(&[], &mut CsvWriter::new(&mut out, CsvOptions::default()))?;
     }
-    out.finish()?;
+    cli::is_read_on(out.finish())?;
     Ok(watched_outcome(usize::from(named), alarms))
 }
 

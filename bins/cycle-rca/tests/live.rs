@@ -212,3 +212,29 @@ fn a_recording_becomes_a_page() {
     assert!(page.contains("<svg") && page.contains("GPU time by kernel"));
     assert!(!page.contains("<script"));
 }
+
+#[test]
+fn a_pipe_that_is_closed_early_changes_no_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("good.csv"), steps(300, i64::MAX)).unwrap();
+    std::fs::write(path("slow.csv"), steps(4_000, 100)).unwrap();
+    let (good, slow, model) = (path("good.csv"), path("slow.csv"), path("model.json"));
+    let fit = run(&["sentinel", "fit", text(&good), "-o", text(&model)]);
+    assert_eq!(fit.status.code(), Some(0));
+    let words = ["sentinel", "watch", "--model", text(&model), text(&slow)];
+    let whole = run(&words);
+    let said = String::from_utf8(whole.stdout).unwrap();
+    assert_eq!(whole.status.code(), Some(1), "{said}");
+    assert!(said.contains(" slower than expected in steps 10"), "{said}");
+    // As `head -1` does.
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_cycle-rca"))
+        .args(words)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

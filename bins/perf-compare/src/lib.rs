@@ -5,7 +5,7 @@ mod page;
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use cli::{OrExit as _, Outcome, Output, Stage};
@@ -65,7 +65,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     let report = Stage::time("compare", cli.verbosity, || {
         compare(&baseline, &candidate, &options)
     });
-    write_all(&cli, &report, &candidate)?;
+    // Who closes the pipe early still wants to know how it ended.
+    cli::is_read_on(write_all(&cli, &report, &candidate))?;
     Ok(outcome(&cli, &report))
 }
 
@@ -81,7 +82,11 @@ fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
         return Err(error.into());
     }
     if serving_logs::is_bench(&head) || serving_logs::is_prometheus(&head) {
-        return samples(cli, path, &head);
+        return samples(cli, path, &[path.to_owned()]);
+    }
+    let results = results(path)?;
+    if !results.is_empty() {
+        return samples(cli, path, &results);
     }
     let mut options = LoadOptions::default();
     options.open = cli.input.open_options(None);
@@ -117,18 +122,53 @@ fn something_else(path: &Path, cli: &Cli) -> Option<anyhow::Error> {
     }
 }
 
-/// Reads the results of a serving benchmark, or metrics, as samples.
-fn samples(cli: &Cli, path: &Path, head: &[u8]) -> anyhow::Result<Side> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .with_context(|| name.clone())
-        .or_exit(Outcome::Unreadable)?;
-    let found = match serving_logs::is_bench(head) {
-        true => serving_logs::bench(&text)
-            .with_context(|| name.clone())
-            .or_exit(Outcome::Unreadable)?,
-        false => serving_logs::prometheus(&text),
+fn head_of(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    std::fs::File::open(path)?
+        .take(HEAD)
+        .read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Returns the results of serving benchmarks in a folder, by name; none where it holds tables of perf data, which come first.
+fn results(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    let is_table = |file: &Path| file.to_string_lossy().contains("_perf_data.csv");
+    if byte_source::expand_inputs([path], is_table).is_ok() {
+        return Ok(Vec::new());
+    }
+    let is_json = |file: &Path| {
+        let ends = file
+            .extension()
+            .is_some_and(|end| end == "json" || end == "jsonl");
+        ends && head_of(file).is_ok_and(|head| serving_logs::is_bench(&head))
     };
+    Ok(byte_source::expand_inputs([path], is_json).unwrap_or_default())
+}
+
+/// Reads the results of serving benchmarks, or metrics, as samples: each file of a folder is one run or several.
+fn samples(cli: &Cli, path: &Path, files: &[PathBuf]) -> anyhow::Result<Side> {
+    let name = path.display().to_string();
+    let mut found = serving_logs::Samples::default();
+    for file in files {
+        let name = || file.display().to_string();
+        let text = std::fs::read_to_string(file)
+            .with_context(name)
+            .or_exit(Outcome::Unreadable)?;
+        let head = text
+            .as_bytes()
+            .get(..HEAD as usize)
+            .unwrap_or(text.as_bytes());
+        found.append(match serving_logs::is_bench(head) {
+            true => serving_logs::bench(&text)
+                .with_context(name)
+                .or_exit(Outcome::Unreadable)?,
+            false => serving_logs::prometheus(&text),
+        });
+    }
+    found.group_by_load();
     for (count, what) in [
         (found.failed_requests, "requests failed and are left out"),
         (found.bad_values, "values cannot be read and are left out"),
@@ -142,7 +182,8 @@ fn samples(cli: &Cli, path: &Path, head: &[u8]) -> anyhow::Result<Side> {
                 .note(format!("warning: {name}: {count} {what}"));
         }
     }
-    Ok(Side::from_samples_csv(&name, found.to_csv().as_bytes())?)
+    let side = Side::from_samples_csv(&name, found.to_csv().as_bytes())?;
+    Ok(side.with_settings(found.settings))
 }
 
 fn options(cli: &Cli) -> anyhow::Result<Options> {

@@ -409,3 +409,77 @@ fn the_published_comparison_reads_compressed_files_and_names_what_it_writes() {
     assert!(table.starts_with("Function Name,Metric Name,Device,Suspicion Score,"));
     assert!(out.join(format!("{name}.md")).is_file());
 }
+
+/// Writes one result of a benchmark, with the values of `n` requests.
+fn result(path: &Path, model: &str, rate: f64, ttft: f64) {
+    let values: Vec<String> = (0..40)
+        .map(|i| format!("{}", ttft * (1.0 + 0.01 * f64::from(i * 7 % 11))))
+        .collect();
+    let text = format!(
+        r#"{{"backend":"vllm","model_id":"{model}","num_prompts":40,"request_rate":{rate},"max_concurrency":8,"ttfts":[{}]}}"#,
+        values.join(",")
+    );
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn results_of_benchmarks_are_compared_like_with_like() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // A sweep of two rates on each side: slower at the higher one only.
+    for (side, slower) in [("a", 1.0), ("b", 1.5)] {
+        result(&path(&format!("{side}/rate4.json")), "llama", 4.0, 0.2);
+        result(
+            &path(&format!("{side}/rate8.json")),
+            "llama",
+            8.0,
+            0.5 * slower,
+        );
+    }
+    let output = run(&[text(&path("a")), text(&path("b"))]);
+    let said = stdout(&output);
+    assert_eq!(code(&output), 0, "{said}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.starts_with("TTFT at request_rate 8 is 50.0 % higher"),
+        "{said}"
+    );
+    assert!(!said.contains("TTFT at request_rate 4"), "{said}");
+
+    // Another load, or another model, is no comparison.
+    result(&path("c.json"), "llama", 16.0, 0.2);
+    let one = path("a/rate4.json");
+    let output = run(&[text(&one), text(&path("c.json"))]);
+    assert_eq!(code(&output), 4, "{}", stdout(&output));
+    let said = stdout(&output)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(said.contains("request rate 4 -> 16"), "{said}");
+    result(&path("d.json"), "qwen", 4.0, 0.2);
+    let output = run(&[text(&one), text(&path("d.json")), "--json"]);
+    assert_eq!(code(&output), 4);
+    assert_eq!(
+        json(&output)["comparability"]["reasons"][0]["code"],
+        "settings"
+    );
+    let output = run(&[text(&one), text(&path("d.json")), "--force"]);
+    assert_eq!(code(&output), 0);
+}
+
+#[test]
+fn a_closed_pipe_does_not_pass_the_gate() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a.csv", "b.csv"].map(|name| folder.path().join(name));
+    csv(&a, &rows(40, 0.0, 0.01));
+    csv(&b, &rows(40, 30.0, 0.01));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perf-compare"))
+        .args([text(&a), text(&b), "--gate"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

@@ -66,6 +66,6 @@ pub use interrupt::Interrupt;
 pub use output::Output;
 pub use progress::ProgressLine;
 pub use refuse_overwrite::refuse_overwrite;
-pub use run::{OrExit, Outcome, cannot_answer, complain, follows, main_from, usage};
+pub use run::{OrExit, Outcome, cannot_answer, complain, follows, is_read_on, main_from, usage};
 pub use size::{ByteSize, ByteSizeError};
 pub use stage::Stage;

@@ -277,6 +277,20 @@ fn outcome_of(error: &anyhow::Error) -> Outcome {
     }
 }
 
+/// Returns whether what was written is still read: `false` after a closed pipe (`tool | head`), which is no failure, so that the
+/// outcome of a tool that watches or checks is the same whether its answer is read to the end or not.
+///
+/// # Errors
+///
+/// Any other error of writing.
+pub fn is_read_on(written: anyhow::Result<()>) -> anyhow::Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if is_broken_pipe(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns `true` if the chain contains a broken pipe.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_pipe = |cause: &(dyn StdError + 'static)| {

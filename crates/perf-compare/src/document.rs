@@ -25,7 +25,7 @@ pub enum Status {
 #[non_exhaustive]
 pub struct Reason {
     /// Stable short name: `anchor`, `capture`, `coverage`, `cycle_type`, `devices`, `engine`, `functions`, `granularity`,
-    /// `hardware`, `no_data`, `roles`, `too_few_cycles`, `unit`.
+    /// `hardware`, `no_data`, `roles`, `settings`, `too_few_cycles`, `unit`.
     pub code: &'static str,
     /// Whether it alone forbids the comparison.
     pub stops: bool,
@@ -224,6 +224,9 @@ pub struct CycleTime {
     pub p99_change_us: (f64, [f64; 2]),
     /// Cycles far longer than the rest, on both sides; absent without any, or where they are no exception.
     pub pauses: Option<Pauses>,
+    /// How the candidate becomes slower within itself, where it begins as the baseline is and that one does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Growth>,
     /// Smallest change that would be found with power 0.9 from this many cycles, in percent of the cycle.
     pub detectable_pct: Option<f64>,
     /// Cycles per side needed to find a change of 2 % with power 0.9.
@@ -287,6 +290,9 @@ pub struct Pauses {
     pub p: f64,
     /// `true` if one side is said to pause more often.
     pub established: bool,
+    /// `true` if they are no exceptions: every now and then a cycle of that side is slow, up to seven in ten, and the others are
+    /// as long as those of the other side.
+    pub often: bool,
     /// `true` if the candidate has more of them.
     pub more_in_candidate: bool,
     /// Numbers of these cycles on the side that has more.
@@ -297,7 +303,50 @@ pub struct Pauses {
     pub functions: Vec<PausedFunction>,
 }
 
-/// A function that takes longer in cycles that pause.
+/// A candidate that becomes slower within itself, while the baseline does not.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Growth {
+    /// Typical time of its first cycles, and of its last, in microseconds.
+    pub cycle_us: [f64; 2],
+    /// Typical time of the baseline's cycles, in microseconds.
+    pub baseline_us: f64,
+    /// Functions that take at least a fifth of the growth, and by how much each grows from the first cycles to the last; kernels
+    /// of a device that grow alike are one.
+    pub functions: Vec<PausedFunction>,
+}
+
+impl Growth {
+    /// In words: from where to where, and what grows.
+    pub(crate) fn said(&self) -> String {
+        let [from, to] = self.cycle_us;
+        let each = self.functions.iter().map(|f| {
+            let rank = f.rank.as_ref();
+            let place = rank.map_or(String::new(), |rank| format!(" on {rank}"));
+            format!("{} +{}{place}", label(&f.name), time(f.excess_us))
+        });
+        let each: Vec<String> = each.collect();
+        let what = match each.is_empty() {
+            true => "no recorded function grows with it".to_owned(),
+            false => format!("what grows: {}", each.join(", ")),
+        };
+        format!(
+            "{} -> {} from its first cycles to its last ({:+.1} %), the baseline stays at {}; {what}",
+            time(from),
+            time(to),
+            (to / from - 1.0) * 100.0,
+            time(self.baseline_us)
+        )
+    }
+
+    /// Returns `true` if all kernels of a device grow, as those of one that warms up do.
+    pub(crate) fn is_of_gpu(&self) -> bool {
+        let first = self.functions.first();
+        first.is_some_and(|f| f.name.starts_with("all kernels of "))
+    }
+}
+
+/// A function that takes longer in cycles that pause, or grows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PausedFunction {
@@ -329,6 +378,14 @@ impl Pauses {
             ),
             false => format!("{} cycles of the {} pause,", count(more), names[more]),
         };
+        let what = match self.often {
+            true => format!(
+                "{} cycles of the {} are slow every now and then,",
+                count(more),
+                names[more]
+            ),
+            false => what,
+        };
         let numbers: Vec<String> = self.numbers.iter().take(8).map(i64::to_string).collect();
         let rest = if self.numbers.len() > 8 { ", …" } else { "" };
         let functions: Vec<String> = self
@@ -353,9 +410,14 @@ impl Pauses {
             format!("in them: {}", functions.join(", "))
         };
         format!(
-            "{what} {} longer than the typical {} ({} in the {}); cycles {}{rest}; {functions}",
+            "{what} {} longer than the {}{} ({} in the {}); cycles {}{rest}; {functions}",
             time(self.excess_us[more].unwrap_or(0.0)),
-            if is_cut { "cycle each" } else { "one" },
+            if self.often { "" } else { "typical " },
+            match (is_cut, self.often) {
+                (true, _) => "cycle each",
+                (_, true) => "others",
+                _ => "one",
+            },
             count(1 - more),
             names[1 - more],
             numbers.join(", "),
@@ -480,6 +542,10 @@ pub struct Workload {
     pub explained_us: f64,
     /// The functions whose change lies between none and one in proportion to their work.
     pub functions: Vec<String>,
+    /// By how many percent all kernels are slower (negative: faster) beyond their work, at least and at most, where some of them
+    /// changed by more than their work and one factor fits all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels_beyond_pct: Option<[f64; 2]>,
 }
 
 impl Workload {

@@ -12,10 +12,10 @@ use crate::side::is_wait;
 
 use host::{allocates, host, input, nothing_recorded, whole_host};
 use kernels::{kernel, may_be_lengths, slow_gpus};
-use ranks::straggler;
+use ranks::{exposed, straggler};
 use unchanged::{most_telling, nothing};
 pub(crate) use work::called;
-use work::{how, more_work};
+use work::{how, more_work, swaps};
 
 /// Causes that the same sentence fits: what happened, and what happened where the baseline had the trouble.
 const SAID: [(&str, &str, &str); 10] = [
@@ -112,13 +112,18 @@ fn recorded(report: &Report) -> String {
         return String::new();
     };
     let row = |metric: &str| {
-        let mut rows = report.counters.iter();
-        rows.find(|row| row.metric == metric && row.device == first.device)
+        let rows = || report.counters.iter().filter(|row| row.metric == metric);
+        // What is known of all GPUs is known of the only one.
+        let alone = report.roles.len() == 1;
+        rows()
+            .find(|row| row.device == first.device)
+            .or_else(|| rows().find(|row| alone && row.device == "all GPUs"))
     };
     if report.verdict.cause == "gpu_contention" {
         let shown = [
             ("gpu_usage", "usage"),
             ("process_gpu_usage", "of it this process"),
+            ("gpu_usage_of_others", "others"),
             ("gpu_mem_used", "memory in use"),
         ];
         let said: Vec<String> = shown
@@ -351,11 +356,18 @@ fn sentence(report: &Report) -> String {
     match verdict.cause.as_str() {
         "gpu_kernel" => kernel(report),
         "collective_straggler" => straggler(report),
+        "communication_exposed" => exposed(report),
         "workload_shift" => workload(report),
         "gpu_slow" => {
             let row = of(report, "kernel_time_beyond_clock_pct");
             let by = row.map_or(0.0, |row| row.effect.abs());
             let place = row.map_or("the GPU".to_owned(), |row| slow_gpus(report, row));
+            if let Some(beyond) = beyond_work(report) {
+                return format!(
+                    "All kernels of {place} {beyond}: clock, contention or power; record clocks to tell{}",
+                    tail()
+                );
+            }
             if better {
                 format!(
                     "All kernels of {place} faster than in the baseline, where they took {by:.1} % longer: clock, contention or power; record clocks to tell{}",
@@ -384,6 +396,7 @@ fn sentence(report: &Report) -> String {
             })
         }
         "host_code" => host(report, better, &tail()),
+        "memory_pressure" if swaps(report).is_some() => swaps(report).unwrap_or_default(),
         "memory_pressure" if allocates(report).is_some() => {
             format!("{}{}", allocates(report).unwrap_or_default(), tail())
         }
@@ -442,6 +455,16 @@ fn sentence(report: &Report) -> String {
     }
 }
 
+/// By how much all kernels changed beyond their work, where steps did other work.
+fn beyond_work(report: &Report) -> Option<String> {
+    let [low, high] = report.workload.as_ref()?.kernels_beyond_pct?;
+    let how = if low > 0.0 { "slower" } else { "faster" };
+    let (least, most) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
+    Some(format!(
+        "{how} by {least:.0} to {most:.0} % beyond what the work of a step explains"
+    ))
+}
+
 impl Report {
     /// Returns why the sides may not be compared, if so. Cuts that differ are told only where nothing else does: other models and
     /// hardware have other cuts.
@@ -475,6 +498,12 @@ pub(crate) fn doubt(report: &Report) -> Option<String> {
     if nothing_recorded(report) {
         return Some(
             "nothing was recorded on the host in the time that a cycle takes longer: code, a lock, or requests that do not come"
+                .to_owned(),
+        );
+    }
+    if report.verdict.cause == "gpu_slow" && beyond_work(report).is_some() {
+        return Some(
+            "steps did other work too, and how far each kernel follows that is not known"
                 .to_owned(),
         );
     }

@@ -8,7 +8,7 @@ use crate::compat::DivideBy;
 use crate::cut::{self, Cuts, Partial};
 use crate::engine::{self, Engine};
 use crate::measure::{
-    self, Function, Gaps, Launches, Skew, activity, functions, gaps, launches, skew,
+    self, DeviceTimes, Function, Gaps, Launches, Skew, activity, functions, gaps, launches, skew,
 };
 use crate::num::{median, nanos, span};
 use crate::outlier::{Interference, interference};
@@ -157,6 +157,8 @@ pub struct Analysis {
     pub counters: Vec<CounterSeries>,
     /// Functions that are slow in a few cycles only.
     pub interference: Vec<Interference>,
+    /// How long the devices of each process worked in each cycle.
+    pub device_times: Vec<DeviceTimes>,
     /// When the devices of the cycles' process did nothing but communicate: start and end, ns.
     pub exposed_communication: Vec<(i64, i64)>,
     /// What the machine is made of, as the options say.
@@ -222,6 +224,7 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
     let (cycles, exposed_communication) = cycles(&timeline, &cuts, engine, of_host);
     let functions = functions(&timeline, &cuts);
     let counters = counters(&timeline, &cuts);
+    let device_times = measure::device_times(&timeline, &cycles);
     let interference = interference(&cycles, &functions);
     let mut only_device = BTreeMap::new();
     for f in functions.iter().filter(|f| f.kind.is_device()) {
@@ -239,6 +242,7 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         functions,
         counters,
         interference,
+        device_times,
         exposed_communication,
         topology: options.topology.clone(),
         only_device,

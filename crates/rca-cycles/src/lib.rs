@@ -82,7 +82,7 @@ pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analy
 pub use bottleneck::{Bottleneck, Stalls, bottlenecks};
 pub use cut::Partial;
 pub use marks::step_marks;
-pub use measure::{Cell, Function, Gaps, Launches, Skew, Wait};
+pub use measure::{Cell, DeviceTimes, Function, Gaps, Launches, Skew, Wait};
 pub use origin::{Origin, Origins};
 pub use outlier::{Interference, MOST as MOST_OUTLIERS, limit as outlier_limit};
 pub use paths::StepPaths;

@@ -425,6 +425,47 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
     }
 }
 
+/// How long the devices of a process worked in each cycle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DeviceTimes {
+    /// Which process.
+    pub process: u32,
+    /// By cycle: between its begin and its end, whatever ran at once counted once, and the part of that in which nothing but
+    /// communication ran, ns.
+    pub by_cycle_ns: Vec<(i64, i64)>,
+}
+
+/// The time of the devices of each process with work on one. Work that runs at once on several streams is busy time only once,
+/// so that the sum of all kernels says neither how long a device worked nor how long it was idle.
+pub(crate) fn device_times(timeline: &Timeline<'_>, cycles: &[crate::Cycle]) -> Vec<DeviceTimes> {
+    let mut by_process: BTreeMap<u32, [Vec<Interval>; 2]> = BTreeMap::new();
+    for work in &timeline.work {
+        let communicates = usize::from(work.kind == Kind::Communication);
+        by_process.entry(work.process).or_default()[communicates].push((work.ts, work.end));
+    }
+    by_process
+        .into_iter()
+        .map(|(process, parts)| {
+            let [other, communication] = parts.map(IntervalSet::from_iter);
+            let busy = other.union(&communication);
+            let exposed = communication.subtract(&other);
+            let within = |set: &IntervalSet, cycle: &crate::Cycle| {
+                let [from, to] = [cycle.start_ns, cycle.end_ns.max(cycle.start_ns)];
+                let range = TimeRange::new(Timestamp::from_nanos(from), Timestamp::from_nanos(to));
+                set.clip(range).measure().get()
+            };
+            let each = cycles.iter();
+            DeviceTimes {
+                process,
+                by_cycle_ns: each
+                    .map(|cycle| (within(&busy, cycle), within(&exposed, cycle)))
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
 pub(crate) fn gaps(activity: &Activity, start: i64, end: i64) -> Gaps {
     let range = TimeRange::new(Timestamp::from_nanos(start), Timestamp::from_nanos(end));
     let compute = activity.compute.clip(range);

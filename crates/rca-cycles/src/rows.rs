@@ -242,6 +242,12 @@ fn perf_rows(trace: &Trace, analysis: &Analysis) -> Vec<Vec<PerfRow>> {
             let shown = physical.unwrap_or(function.device);
             let mut row = row(analysis, function, (cell, shown), type_name, &simple);
             row.anchor_name.clone_from(&anchors[cell.cycle as usize]);
+            row.device_us = analysis
+                .device_times
+                .iter()
+                .find(|times| times.process == function.process)
+                .and_then(|times| times.by_cycle_ns.get(cell.cycle as usize))
+                .map(|&(busy, exposed)| (micros(busy), micros(exposed)));
             let levels =
                 known.map_or_else(Vec::new, |k| levels(analysis, (function, device), cell, k));
             if levels.is_empty() {
@@ -303,6 +309,7 @@ fn row(
         simple_name: simple.to_owned(),
         copy_bytes: (cell.bytes > 0).then_some(cell.bytes),
         kernel_class: function.class.map_or("", KernelClass::name),
+        device_us: None,
     }
 }
 

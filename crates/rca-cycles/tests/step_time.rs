@@ -286,3 +286,46 @@ fn marks_without_a_call_are_no_steps() {
     assert_eq!(found[0].gpu_ns, 80_000);
     assert!(steps * found[0].step_ns[0] <= 1_200_000);
 }
+
+#[test]
+fn work_that_runs_at_once_keeps_a_device_busy_once() {
+    // In each step of 1000 us: kernels from 50 to 450, a collective beside them from 350 to 650, a copy from 630 to 700.
+    let work = [
+        ("gemm", "kernel", 7, 50, 450),
+        (
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+            "kernel",
+            20,
+            350,
+            650,
+        ),
+        ("Memcpy DtoH (Device -> Pinned)", "gpu_memcpy", 7, 630, 700),
+    ];
+    let mut events = Vec::new();
+    for step in 0..12 {
+        let begin = 1_000 * (step + 1);
+        events.push(format!(
+            r#"{{"name":"execute_8_context_0(0)_generation_8(sq8sk800)","cat":"user_annotation","ph":"X","pid":1,"tid":1,"ts":{begin},"dur":100}}"#
+        ));
+        for (at, (name, cat, stream, from, to)) in (0..).zip(work) {
+            let (id, call) = (step * 10 + at + 1, begin + 5 + 10 * at);
+            let (start, dur) = (begin + from, to - from);
+            events.push(format!(
+                r#"{{"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{call},"dur":3,"args":{{"correlation":{id}}}}},
+                {{"name":"{name}","cat":"{cat}","ph":"X","pid":0,"tid":{stream},"ts":{start},"dur":{dur},"args":{{"correlation":{id},"device":0,"stream":{stream}}}}}"#
+            ));
+        }
+    }
+    let (analysis, _) = of_json(format!("[{}]", events.join(",")));
+    let [times] = &analysis.device_times[..] else {
+        panic!("one process works: {:?}", analysis.device_times);
+    };
+    assert_eq!(times.by_cycle_ns.len(), analysis.cycles.len());
+    let whole = analysis.cycles.iter().zip(&times.by_cycle_ns);
+    let whole: Vec<_> = whole.filter(|(cycle, _)| cycle.partial.is_none()).collect();
+    assert!(whole.len() >= 10);
+    for (cycle, &times) in whole {
+        // From 50 to 700, and from 450 to 630; the sum of all work is 770.
+        assert_eq!(times, (650_000, 180_000), "{cycle:?}");
+    }
+}

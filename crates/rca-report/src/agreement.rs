@@ -42,7 +42,7 @@ pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bo
         "waiting_for_input" => function,
         "disk_contention" => function || (counter && has(&["disk"])),
         "memory_pressure" => function || (kernel && copy) || (counter && has(&["mem"])),
-        "collective_slow" => kernel && collective,
+        "collective_slow" | "communication_exposed" => kernel && collective,
         "collective_straggler" => rank || kernel || function,
         // More work lengthens everything that performs it.
         "workload_shift" => kernel || function,

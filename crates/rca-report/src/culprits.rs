@@ -52,6 +52,9 @@ pub fn culprits(
             findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
         };
         culprits.retain(declared);
+        if culprits.is_empty() {
+            culprits = grown(report);
+        }
     }
     let waits = |culprit: &Value| {
         let name = culprit["name"].as_str().unwrap_or("");
@@ -238,6 +241,22 @@ fn beyond_work(report: &perf_compare::Report) -> Vec<Value> {
         Some(culprit)
     });
     culprits.take(SHOWN).collect()
+}
+
+/// Returns the functions that grow within the candidate, with what they take longer at its end than at its begin.
+fn grown(report: &perf_compare::Report) -> Vec<Value> {
+    let found = report.cycle_time.iter().find_map(|time| {
+        let growth = time.growth.as_ref()?;
+        Some((time, growth))
+    });
+    let Some((time, growth)) = found else {
+        return Vec::new();
+    };
+    let each = growth.functions.iter().map(|f| {
+        let of = (Some(f.excess_us), None);
+        named_by_tables(("function", &f.name), Some(time), of, None, Vec::new())
+    });
+    each.collect()
 }
 
 /// Returns the functions with the pauses of the candidate, with their cost per cycle.

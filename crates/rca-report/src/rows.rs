@@ -130,6 +130,8 @@ pub fn functions(
     if !compat {
         columns.push(Column::int("copy_bytes"));
         columns.push(Column::text("kernel_class"));
+        columns.push(four("device_busy_us"));
+        columns.push(four("exposed_comm_us"));
     }
     sink.begin(&columns)?;
     for row in &report.rows {
@@ -155,6 +157,8 @@ pub fn functions(
         if !compat {
             cells.push(row.copy_bytes.into());
             cells.push(row.kernel_class.into());
+            cells.push(row.device_us.map(|us| us.0).into());
+            cells.push(row.device_us.map(|us| us.1).into());
         }
         sink.row(&cells)?;
     }

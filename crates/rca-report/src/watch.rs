@@ -33,6 +33,53 @@ pub fn unknown_load(seen: &[Watched<'_>]) -> Option<String> {
     ))
 }
 
+/// Returns a sentence for each stretch of steps that alarm, the longest first: how much slower than expected, from where to where.
+#[must_use]
+pub fn episodes(seen: &[Watched<'_>]) -> Vec<String> {
+    /// Stretches that are told, and quiet steps that a stretch may hold.
+    const SHOWN: usize = 3;
+    const QUIET: usize = 8;
+    let loud = seen.iter().enumerate().filter(|(_, one)| alarm(one));
+    let mut stretches: Vec<Vec<usize>> = Vec::new();
+    for (at, _) in loud {
+        match stretches.last_mut() {
+            Some(own) if own.last().is_some_and(|last| at - last <= QUIET) => own.push(at),
+            _ => stretches.push(vec![at]),
+        }
+    }
+    let all = stretches.len();
+    stretches.sort_by_key(|own| (std::cmp::Reverse(own.len()), own[0]));
+    let told = stretches.iter().take(SHOWN).map(|own| {
+        let ratio = |at: &usize| {
+            let (step, one) = &seen[*at];
+            one.map_or(1.0, |one| step.duration_ns / one.expected_ns)
+        };
+        let mut ratios: Vec<f64> = own.iter().map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let by = (ratios[ratios.len() / 2] - 1.0) * 100.0;
+        let how = if by >= 0.0 { "slower" } else { "faster" };
+        let (first, last) = (own[0], own[own.len() - 1]);
+        let start = |at: usize| {
+            #[expect(clippy::cast_precision_loss, reason = "shown")]
+            let since = (seen[at].0.start_ns - seen[0].0.start_ns) as f64;
+            human::duration(since)
+        };
+        format!(
+            "{} {how} than expected in steps {} to {}, from {} to {} after the first",
+            human::percent(by.abs()),
+            first + 1,
+            last + 1,
+            start(first),
+            start(last)
+        )
+    });
+    let mut told: Vec<String> = told.collect();
+    if all > SHOWN {
+        told.push(format!("{} more such stretches", all - SHOWN));
+    }
+    told
+}
+
 /// Returns the line of an alarm that begins or ends.
 #[must_use]
 pub fn said(event: Event, step: &Step, seen: &Seen) -> String {

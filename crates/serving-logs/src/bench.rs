@@ -1,5 +1,7 @@
 //! Results of `vllm bench serve` and `sglang.bench_serving`: a JSON object for each run, one after the other.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::samples::Samples;
@@ -14,6 +16,40 @@ const TOTALS: &[(&str, &str)] = &[
     ("total_throughput", "1/s"),
     ("duration", "s"),
 ];
+
+/// Settings of a benchmark that make the load of the server.
+pub const LOAD_SETTINGS: &[&str] = &[
+    "dataset_name",
+    "request_rate",
+    "burstiness",
+    "max_concurrency",
+    "random_input_len",
+    "random_output_len",
+    "random_range_ratio",
+    "sharegpt_output_len",
+];
+
+/// Settings that name the model.
+pub const MODEL_SETTINGS: &[&str] = &["model_id", "model"];
+
+/// Other settings that are worth a remark where they differ.
+pub const OTHER_SETTINGS: &[&str] = &["backend", "endpoint_type", "tokenizer_id", "num_prompts"];
+
+/// The settings that a run states.
+fn settings(value: &Value) -> BTreeMap<String, String> {
+    let all = [LOAD_SETTINGS, MODEL_SETTINGS, OTHER_SETTINGS].concat();
+    let stated = all.into_iter().filter_map(|key| {
+        let text = match value.get(key)? {
+            Value::String(text) => text.clone(),
+            // 4 and 4.0 are one rate.
+            Value::Number(number) => number.as_f64()?.to_string(),
+            Value::Bool(on) => on.to_string(),
+            _ => return None,
+        };
+        Some((key.to_owned(), text))
+    });
+    stated.collect()
+}
 
 /// Latencies whose mean and 99th percentile stand for a run without details.
 const LATENCIES: &[&str] = &["ttft", "tpot", "itl", "e2el", "e2e_latency"];
@@ -67,7 +103,10 @@ pub fn bench(text: &str) -> Result<Samples, BenchError> {
             what: error.to_string(),
         })?;
         match value {
-            Value::Object(_) => add_run(&mut found, run, &value),
+            Value::Object(_) => {
+                found.settings.push(settings(&value));
+                add_run(&mut found, run, &value);
+            }
             _ => {
                 return Err(BenchError {
                     line: 1,
@@ -187,6 +226,37 @@ mod tests {
                 "metric,unit,value,group,run,cycle\nrequest_throughput,1/s,2.5,,1,0\n"
             )
         );
+    }
+
+    #[test]
+    fn runs_of_several_files_are_grouped_by_what_they_were_asked() {
+        let of = |rate: &str| {
+            let text = format!(
+                r#"{{"backend":"vllm","model_id":"m","request_rate":{rate},"request_throughput":3.5}}"#
+            );
+            bench(&text).unwrap()
+        };
+        let mut found = of("4");
+        found.append(of("4.0"));
+        let same = found.clone();
+        found.group_by_load();
+        assert_eq!(found, same);
+        found.append(of("\"inf\""));
+        found.group_by_load();
+        let groups: Vec<(u64, &str)> = found
+            .samples
+            .iter()
+            .map(|s| (s.run, s.group.as_str()))
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                (1, "request_rate 4"),
+                (2, "request_rate 4"),
+                (3, "request_rate inf")
+            ]
+        );
+        assert_eq!(found.settings[2]["model_id"], "m");
     }
 
     #[test]

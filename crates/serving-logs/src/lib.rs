@@ -32,7 +32,7 @@ mod serving;
 mod steps;
 mod topology;
 
-pub use bench::{BenchError, bench, is_bench};
+pub use bench::{BenchError, LOAD_SETTINGS, MODEL_SETTINGS, OTHER_SETTINGS, bench, is_bench};
 pub use engine_log::{
     EngineState, EngineStates, Preemption, engine_states, is_engine_log, log_step,
 };

@@ -1,5 +1,7 @@
 //! Samples of a benchmark or of metrics, in one form.
 
+use std::collections::BTreeMap;
+
 /// One measured value.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -24,6 +26,8 @@ pub struct Sample {
 pub struct Samples {
     /// In the order of the file.
     pub samples: Vec<Sample>,
+    /// Settings that each run of a benchmark states, by their names there.
+    pub settings: Vec<BTreeMap<String, String>>,
     /// Requests that failed; they have no samples.
     pub failed_requests: u64,
     /// Values that are no finite numbers, and lines that cannot be read.
@@ -50,6 +54,51 @@ impl Samples {
                 value,
             }),
             None => self.bad_values += 1,
+        }
+    }
+
+    /// Adds the runs of another file behind those of this one.
+    pub fn append(&mut self, other: Self) {
+        let before = self.samples.iter().map(|sample| sample.run).max();
+        let before = before.unwrap_or(0).max(self.settings.len() as u64);
+        let new = other.samples.into_iter().map(|mut sample| {
+            sample.run += before;
+            sample
+        });
+        self.samples.extend(new);
+        self.settings.extend(other.settings);
+        self.failed_requests += other.failed_requests;
+        self.bad_values += other.bad_values;
+        self.single_readings += other.single_readings;
+    }
+
+    /// Makes a group of the runs with one value of each setting of the load, where these differ among the runs: latencies at
+    /// one request rate are no samples of those at another.
+    pub fn group_by_load(&mut self) {
+        let of = |run: &BTreeMap<String, String>, key: &str| run.get(key).cloned();
+        let differ = |key: &&&str| {
+            let mut values = self.settings.iter().map(|run| of(run, key));
+            let first = values.next();
+            values.any(|value| Some(&value) != first.as_ref())
+        };
+        let keys: Vec<&&str> = crate::LOAD_SETTINGS.iter().filter(differ).collect();
+        if keys.is_empty() {
+            return;
+        }
+        let label = |run: &BTreeMap<String, String>| {
+            let each = keys
+                .iter()
+                .filter_map(|key| Some(format!("{key} {}", of(run, key)?)));
+            each.collect::<Vec<String>>().join(", ")
+        };
+        let labels: Vec<String> = self.settings.iter().map(label).collect();
+        for sample in &mut self.samples {
+            let run = usize::try_from(sample.run)
+                .ok()
+                .and_then(|run| run.checked_sub(1));
+            if let Some(label) = run.and_then(|run| labels.get(run)) {
+                sample.group.clone_from(label);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Kinds of faults: what is planted, where, and which causes are right.
 
+use super::changing;
 use super::engines::{Engine, Load};
 use super::plant::{
     OfStep, Planted, all_kernels, call, copies, counted, host, is_gpu_only, kernels, last_rank,
@@ -23,17 +24,17 @@ pub(crate) struct Kind {
 /// The answer that stands for a refused comparison.
 pub(crate) const REFUSED: &str = "not_comparable";
 
-fn any(_: &Engine) -> bool {
+pub(super) fn any(_: &Engine) -> bool {
     true
 }
-fn several(engine: &Engine) -> bool {
+pub(super) fn several(engine: &Engine) -> bool {
     engine.ranks > 1
 }
 fn alone(engine: &Engine) -> bool {
     engine.ranks == 1
 }
 /// Does host time that is added in a step delay it? An engine that is a step ahead hides much of it.
-fn in_turns(engine: &Engine) -> bool {
+pub(super) fn in_turns(engine: &Engine) -> bool {
     !engine.name.contains("overlap")
 }
 fn graphs(engine: &Engine) -> bool {
@@ -48,7 +49,7 @@ fn python(engine: &Engine) -> bool {
 fn serves(engine: &Engine) -> bool {
     !engine.parts.requests.is_empty()
 }
-fn stated(engine: &Engine) -> bool {
+pub(super) fn stated(engine: &Engine) -> bool {
     engine.states_load
 }
 
@@ -62,7 +63,12 @@ const WORKLOAD: [&str; 7] = [
     "batch", "requests", "tokens", "context", "prefill", "lengths", "mix",
 ];
 
-pub(crate) const KINDS: &[Kind] = &[
+/// All kinds, new ones behind the others: their places decide the halves.
+pub(crate) fn all() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().chain(changing::KINDS)
+}
+
+const KINDS: &[Kind] = &[
     Kind {
         name: "kernel_slower",
         causes: &["gpu_kernel"],

@@ -6,6 +6,7 @@
 //!
 //! Kinds and bases are in two halves: thresholds may be fitted to one and are judged on the other.
 
+mod changing;
 mod engines;
 mod kinds;
 mod plant;
@@ -22,7 +23,7 @@ use flate2::write::GzEncoder;
 
 use self::engines::Engine;
 pub(crate) use self::kinds::REFUSED;
-use self::kinds::{KINDS, Kind};
+use self::kinds::{Kind, all};
 use self::plant::Conditions;
 use self::replay::{Recording, Side};
 use crate::dataset::{faults, put};
@@ -95,7 +96,7 @@ pub(crate) fn write(folder: &Path, plan: &Plan) -> Result<usize> {
     let halves = bases(recorded.collect::<Result<_>>()?);
     let mut cases = 0;
     for seed in 1..=plan.seeds {
-        for (at, kind) in KINDS.iter().enumerate() {
+        for (at, kind) in all().enumerate() {
             let half = at % 2;
             let own: Vec<&Engine> = halves[half].iter().filter(|e| (kind.fits)(e)).collect();
             // Another choice of bases for each kind and seed.
@@ -217,8 +218,8 @@ mod tests {
     #[test]
     fn every_kind_fits_a_base_of_its_half_and_changes_what_it_says() {
         let halves = bases(Vec::new());
-        assert!(KINDS.len() >= 25);
-        for (at, kind) in KINDS.iter().enumerate() {
+        assert!(all().count() >= 25);
+        for (at, kind) in all().enumerate() {
             let mut fit = halves[at % 2].iter().filter(|engine| (kind.fits)(engine));
             let engine = fit.next();
             assert!(engine.is_some(), "{} fits no base of its half", kind.name);
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn a_slower_kernel_makes_a_step_of_a_busy_gpu_longer_by_what_it_adds() {
         let engine = engines::vllm(1, true);
-        let kind = KINDS.iter().find(|kind| kind.name == "kernel_slower");
+        let kind = all().find(|kind| kind.name == "kernel_slower");
         let pair = kind
             .map(|kind| (kind.plant)(&engine, 2.0, 1))
             .expect("a kind");

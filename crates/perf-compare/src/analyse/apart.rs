@@ -12,7 +12,7 @@ use trace_model::kernel::KernelClass;
 
 use super::panel::Pairing;
 use crate::document::{Finding, Quantity, Role, Workload};
-use crate::side::{Capture, Class, Cycle, Function};
+use crate::side::{Capture, Class, Cycle, DeviceTime, Function};
 use crate::stats::{mean, median};
 use crate::verdict::roles_by_place;
 
@@ -50,6 +50,11 @@ pub(super) struct Apart {
     quantities: Vec<Quantity>,
     /// Typical time per cycle of each explained function on each side.
     functions: BTreeMap<Key, [f64; 2]>,
+    /// The factor by which all kernels became slower or faster beyond their work, at least and at most, where one factor is
+    /// needed for some of them and fits all.
+    common: Option<Range>,
+    /// The same of these kernels, of whose change the work explains what is beyond that factor.
+    partly: BTreeMap<Key, [f64; 2]>,
     places: [Vec<Option<usize>>; 2],
 }
 
@@ -98,6 +103,56 @@ fn ranges(sides: [&BTreeMap<&str, Vec<f64>>; 2]) -> [Range; 2] {
     [tokens, contexts]
 }
 
+/// A kernel's times, and what its work explains.
+struct Grown {
+    key: Key,
+    times: [f64; 2],
+    range: Range,
+}
+
+/// The factor by which all kernels changed beyond their work: each alone changed by its ratio at most, if it does not follow its
+/// work, and by what exceeds the growth of its work at least. `None` unless one factor other than 1 is in the range of nearly all.
+fn common(kernels: &[Grown]) -> Option<Range> {
+    /// Least difference from 1, part of the time that must fit, kernels that are enough to speak of all, least part of one.
+    const LEAST: f64 = 1.05;
+    const FIT: f64 = 0.9;
+    const SEVERAL: usize = 4;
+    const SMALL: f64 = 0.002;
+    let time = |g: &Grown| g.times[0].max(g.times[1]);
+    let all: f64 = kernels.iter().map(time).sum();
+    let counted: Vec<&Grown> = kernels.iter().filter(|g| time(g) >= SMALL * all).collect();
+    if counted.len() < SEVERAL {
+        return None;
+    }
+    let bounds = |g: &Grown| {
+        let ratio = g.times[1] / g.times[0];
+        [
+            ratio / (g.range.1 * (1.0 + BEYOND)),
+            ratio * (1.0 + BEYOND) / g.range.0,
+        ]
+    };
+    let fits = |factor: f64| {
+        let own = counted.iter().filter(|g| {
+            let [low, high] = bounds(g);
+            (low..=high).contains(&factor)
+        });
+        own.map(|g| time(g)).sum::<f64>() >= FIT * all
+    };
+    // From where no kernel with a share of its own asks for more, to where none that does not follow its work is left out.
+    let weighty = || {
+        counted
+            .iter()
+            .filter(|g| time(g) >= (1.0 - FIT) / 2.0 * all)
+    };
+    let low = weighty().map(|g| bounds(g)[0]).fold(0.0, f64::max);
+    let ratios = weighty().map(|g| g.times[1] / (g.times[0] * g.range.0));
+    let high = ratios.fold(f64::INFINITY, f64::min);
+    let (slower, faster) = (low >= LEAST, high * (1.0 + BEYOND) <= 1.0 / LEAST);
+    let nearest = if slower { low } else { high * (1.0 + BEYOND) };
+    let is_found = (slower || faster) && low <= high * (1.0 + BEYOND) && fits(nearest);
+    is_found.then(|| Range(low.min(high), high.max(low)))
+}
+
 impl Apart {
     /// `None` where the steps of both sides do not state their work, or it is the same.
     pub(super) fn of(pairing: &Pairing<'_>, roles: &[Role]) -> Option<Self> {
@@ -134,26 +189,41 @@ impl Apart {
             none if none <= 0.0 => mean(values),
             typical => typical,
         };
+        let range_of = |key: &Key| match (key.2, kinds.get(key).copied().flatten()) {
+            // Waits follow what they wait for.
+            (Class::Sync | Class::Requests | Class::Blocked | Class::RunQueue, _) => None,
+            (
+                Class::Kernel,
+                None
+                | Some(
+                    KernelClass::Attention
+                    | KernelClass::KvCache
+                    | KernelClass::Softmax
+                    | KernelClass::Other,
+                ),
+            ) => Some(contexts),
+            _ => Some(tokens),
+        };
+        let kernels: Vec<Grown> = times
+            .iter()
+            .filter(|(key, _)| key.2 == Class::Kernel)
+            .filter_map(|(key, values)| {
+                let times = values.each_ref().map(typical);
+                let range = range_of(key)?;
+                let key = key.clone();
+                (times[0] > 0.0 && times[1] > 0.0).then_some(Grown { key, times, range })
+            })
+            .collect();
+        let common = common(&kernels);
+        let mut partly: BTreeMap<Key, [f64; 2]> = BTreeMap::new();
+        if common.is_some() {
+            partly.extend(kernels.into_iter().map(|g| (g.key, g.times)));
+        }
         let functions = times
             .into_iter()
+            .filter(|(key, _)| !partly.contains_key(key))
             .filter_map(|(key, values)| {
-                let range = match (key.2, kinds.get(&key).copied().flatten()) {
-                    // Waits follow what they wait for.
-                    (Class::Sync | Class::Requests | Class::Blocked | Class::RunQueue, _) => {
-                        return None;
-                    }
-                    (
-                        Class::Kernel,
-                        None
-                        | Some(
-                            KernelClass::Attention
-                            | KernelClass::KvCache
-                            | KernelClass::Softmax
-                            | KernelClass::Other,
-                        ),
-                    ) => contexts,
-                    _ => tokens,
-                };
+                let range = range_of(&key)?;
                 let [a, b] = values.each_ref().map(typical);
                 let is_explained = match (a > 0.0, b > 0.0) {
                     // What is as before says that not all is slower, whatever its work is.
@@ -169,6 +239,8 @@ impl Apart {
             cycle_type: pairing.cycle_type.clone(),
             quantities,
             functions,
+            common,
+            partly,
             places,
         })
     }
@@ -184,23 +256,36 @@ impl Apart {
 
     fn without(&self, capture: &Capture, side: usize, hidden: bool) -> Capture {
         let mut taken = vec![vec![0.0; capture.cycles.len()]; capture.processes.len()];
+        let mut of_device = taken.clone();
         let functions = capture
             .functions
             .iter()
             .map(|f| {
                 let mut f = f.clone();
-                let Some([a, b]) = self.functions.get(&key(&f, &self.places[side])) else {
-                    return f;
+                let key = key(&f, &self.places[side]);
+                let factor = match (self.functions.get(&key), self.partly.get(&key)) {
+                    (Some([a, b]), _) => {
+                        f.apart = true;
+                        // As long as on the side where it takes less.
+                        a.min(*b) / [a, b][side]
+                    }
+                    // As much longer as all kernels are.
+                    (None, Some([a, b])) => {
+                        let whole = a * self.factor();
+                        whole.min(*b) / [&whole, b][side]
+                    }
+                    (None, None) => return f,
                 };
-                f.apart = true;
-                // As long as on the side where it takes less.
-                let factor = a.min(*b) / [a, b][side];
                 if (hidden && f.class.on_device()) || !factor.is_finite() {
                     return f;
                 }
                 for (at, dur) in f.dur_us.iter_mut().enumerate() {
                     if let (Some(sum), false) = (taken[f.process].get_mut(at), dur.is_nan()) {
-                        *sum += *dur * (1.0 - factor);
+                        let less = *dur * (1.0 - factor);
+                        *sum += less;
+                        if f.class.on_device() {
+                            of_device[f.process][at] += less;
+                        }
                     }
                     *dur *= factor;
                 }
@@ -221,9 +306,23 @@ impl Apart {
                 ..cycle.clone()
             }
         });
+        // What is not known stays so.
+        let left = |(busy, less): (&f64, &f64)| match busy.is_nan() {
+            true => f64::NAN,
+            false => (busy - less).max(0.0),
+        };
+        let device_times = capture.device_times.iter().zip(&of_device);
+        let device_times = device_times.map(|(times, less)| {
+            let busy = times.busy_us.iter().zip(less);
+            DeviceTime {
+                busy_us: busy.map(left).collect(),
+                exposed_us: times.exposed_us.clone(),
+            }
+        });
         Capture {
             cycles: cycles.collect(),
             functions,
+            device_times: device_times.collect(),
             file: capture.file.clone(),
             kind: capture.kind.clone(),
             anchors: capture.anchors.clone(),
@@ -234,11 +333,20 @@ impl Apart {
         }
     }
 
+    /// The factor by which all kernels changed beyond their work, the one nearest to none.
+    fn factor(&self) -> f64 {
+        self.common
+            .map_or(1.0, |range| if range.0 > 1.0 { range.0 } else { range.1 })
+    }
+
     /// The most that the work explains of what a cycle takes longer, on the busiest rank, in microseconds.
     fn explained_us(&self) -> f64 {
         let mut by_role: BTreeMap<Option<usize>, f64> = BTreeMap::new();
         for ((role, _, _), [a, b]) in &self.functions {
             *by_role.entry(*role).or_default() += b - a;
+        }
+        for ((role, _, _), [a, b]) in &self.partly {
+            *by_role.entry(*role).or_default() += b - a * self.factor();
         }
         let each = by_role.into_values();
         each.fold(
@@ -254,6 +362,9 @@ impl Apart {
             quantities: self.quantities.clone(),
             explained_us: self.explained_us(),
             functions: names.into_iter().cloned().collect(),
+            kernels_beyond_pct: self
+                .common
+                .map(|Range(low, high)| [low, high].map(|factor| (factor - 1.0) * 100.0)),
         }
     }
 

@@ -608,6 +608,55 @@ fn units(pairing: &Pairing<'_>, kind: &str, reasons: &mut Vec<Reason>) {
 }
 
 /// The gate for tables of samples.
+/// Settings of benchmarks whose difference says only what was compared: all others make the load, or name the model.
+const REMARKS: [&str; 4] = ["backend", "endpoint_type", "num_prompts", "tokenizer_id"];
+
+/// Settings that the benchmarks of both sides state and that differ: of another model or load nothing can be compared.
+fn settings(a: &Side, b: &Side, reasons: &mut Vec<Reason>) {
+    let values = |side: &Side, name: &str| -> BTreeSet<String> {
+        let runs = side.settings.iter();
+        runs.filter_map(|run| run.get(name).cloned()).collect()
+    };
+    let names: BTreeSet<&String> = a
+        .settings
+        .iter()
+        .chain(&b.settings)
+        .flat_map(|run| run.keys())
+        .collect();
+    let mut differ: [Vec<String>; 2] = Default::default();
+    for name in names {
+        let sides = [a, b].map(|side| values(side, name));
+        // What a side does not state is no reason.
+        if sides[0] == sides[1] || sides.iter().any(BTreeSet::is_empty) {
+            continue;
+        }
+        let [one, two] = sides.map(|set| set.into_iter().collect::<Vec<_>>().join(" and "));
+        let is_remark = REMARKS.contains(&name.as_str());
+        differ[usize::from(is_remark)].push(format!("{} {one} -> {two}", name.replace('_', " ")));
+    }
+    let [stops, remarks] = differ;
+    if !stops.is_empty() {
+        reasons.push(reason(
+            "settings",
+            true,
+            format!(
+                "the benchmarks were run with another model or load: {}; run both alike, or compare in spite of it with --force",
+                stops.join(", ")
+            ),
+        ));
+    }
+    if !remarks.is_empty() {
+        reasons.push(reason(
+            "settings",
+            false,
+            format!(
+                "the benchmarks were run with other settings: {}",
+                remarks.join(", ")
+            ),
+        ));
+    }
+}
+
 pub(super) fn samples(a: &Side, b: &Side) -> Comparability {
     let mut reasons = Vec::new();
     for (side, name) in [(a, "baseline"), (b, "candidate")] {
@@ -619,6 +668,7 @@ pub(super) fn samples(a: &Side, b: &Side) -> Comparability {
             ));
         }
     }
+    settings(a, b, &mut reasons);
     let same = |x: &crate::side::Series| {
         b.series
             .iter()

@@ -1,6 +1,7 @@
 //! Level by level: cycle time, then functions, with what may be said about each.
 
 use super::Options;
+use super::beside;
 use super::gate::FEWEST;
 use super::layers;
 use super::panel::{Panel, RUNS};
@@ -50,10 +51,14 @@ pub(super) fn effect(found: &Compared, by_run: bool) -> Effect {
     } else {
         ""
     };
+    let beside = match found.relative {
+        true => ", relative to the other kernels of the device in each cycle",
+        false => "",
+    };
     let method = if found.robust {
         "trimmed means with Yuen's interval and ranks (Brunner and Munzel), as a few observations rule the mean".to_owned()
     } else {
-        format!("{exact}permutation of {exchanged}, Welch statistic{reduced}")
+        format!("{exact}permutation of {exchanged}, Welch statistic{reduced}{beside}")
     };
     let or_zero = |x: f64| if x.is_finite() { x } else { 0.0 };
     Effect {
@@ -130,7 +135,11 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
         let effort = options.effort(!panel.by_run, tested);
         let mut columns: Vec<[Vec<f64>; 2]> = vec![panel.totals.clone()];
         columns.extend(panel.columns.iter().map(|column| column.values.clone()));
-        let mut compared = compare_columns(&columns, effort).into_iter();
+        let mut compared = compare_columns(&columns, effort);
+        if let Some((_, functions)) = compared.split_first_mut() {
+            beside::refine(panel, functions, effort);
+        }
+        let mut compared = compared.into_iter();
         let Some(total) = compared.next() else {
             continue;
         };
@@ -181,6 +190,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
         let [one, two] = &column.values;
         let drifts = declared
             && !panel.by_run
+            && !found.relative
             && (continued(one, two).is_some()
                 || is_within_wandering([one, two], found.dependence, found.delta));
         let verdict = state(found, declared && !drifts, limit, margin, panel.by_run);
@@ -373,6 +383,7 @@ fn cycle_time(
             .flatten()
             .next(),
         pauses: panel.pauses.clone(),
+        growth: panel.growth.clone().filter(|_| !continues_drift),
         detectable_pct,
         cycles_needed_for_2pct,
         drift_pct: drifts,

@@ -1,16 +1,20 @@
 //! From two sides to a report.
 
 mod apart;
+mod beside;
 mod gate;
+mod growth;
 mod infer;
 mod inside;
 mod layers;
 mod mix;
+mod often;
 mod panel;
 mod pauses;
 mod roles;
 mod tails;
 mod times;
+mod together;
 mod workload;
 
 use std::collections::BTreeSet;
@@ -136,6 +140,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         } else {
             Vec::new()
         },
+        settings: side.settings.clone(),
         ..Side::default()
     });
     let [baseline_table, candidate_table] = &tables;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{layers, mix, pauses};
-use crate::document::{Mix, Pauses, Role};
-use crate::side::{Capture, Class};
+use super::{growth, layers, mix, often, pauses};
+use crate::document::{Growth, Mix, Pauses, Role};
+use crate::side::{Capture, Class, Work};
 use crate::stats::{mean, median, sorted};
 
 /// Runs needed on each side to speak about the condition.
@@ -47,6 +47,8 @@ pub(super) struct Panel {
     pub(super) totals: [Vec<f64>; 2],
     /// All cycles used, for medians and drawing, with their numbers.
     pub(super) cycles: [Vec<(i64, f64)>; 2],
+    /// What the steps of these cycles did, where their names say it.
+    pub(super) works: [Vec<Option<Work>>; 2],
     pub(super) columns: Vec<Column>,
     /// Whether an observation is a run.
     pub(super) by_run: bool,
@@ -55,6 +57,8 @@ pub(super) struct Panel {
     pub(super) swaps: Vec<String>,
     /// Cycles far longer than the rest. Of two modes the short one has them: they are cycles of the long one.
     pub(super) pauses: Option<Pauses>,
+    /// How the candidate becomes slower within itself.
+    pub(super) growth: Option<Growth>,
     /// Shares of the two modes, where they changed and the long one is no pause.
     pub(super) modes: Option<Mix>,
 }
@@ -81,6 +85,14 @@ pub(super) fn panels(pairing: &Pairing<'_>, roles: &[Role]) -> Vec<Panel> {
     let Some(limit) = mode else {
         let mut panel = whole(notes);
         panel.pauses = pauses::compare(&panel, roles, None);
+        if panel
+            .pauses
+            .as_ref()
+            .is_none_or(|pauses| !pauses.established)
+        {
+            panel.pauses = often::compare(&panel, roles).or(panel.pauses);
+        }
+        panel.growth = growth::of(&panel, roles);
         return vec![panel];
     };
     // Each mode by itself does not show how many cycles are of which.
@@ -259,6 +271,11 @@ fn panel(
             .map(|cycle| (cycle.number, cycle.dur_us))
             .collect::<Vec<_>>()
     });
+    let works = [0, 1].map(|side| {
+        let captures = pairing.sides[side].iter().zip(&kept[side]);
+        let each = captures.flat_map(|(capture, kept)| kept.iter().map(|&at| &capture.cycles[at]));
+        each.map(|cycle| cycle.work.clone()).collect::<Vec<_>>()
+    });
     let observe = |runs: &[Vec<f64>]| -> Vec<f64> {
         let clean = runs.iter().map(|run| {
             run.iter()
@@ -349,11 +366,13 @@ fn panel(
         cycle_type,
         totals,
         cycles,
+        works,
         columns,
         by_run,
         notes,
         swaps,
         pauses: None,
+        growth: None,
         modes: None,
     }
 }

@@ -2,7 +2,8 @@
 
 use trace_model::Waiting;
 
-use super::panel::Panel;
+use super::panel::{Column, Panel};
+use super::together;
 use crate::document::{PausedFunction, Pauses, Role};
 use crate::side::{Class, is_wait, waits_for};
 use crate::stats::{choose, mean, median};
@@ -194,9 +195,15 @@ pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Op
             .filter_map(|column| {
                 let values = &column.values[more];
                 let middle = median(values);
+                let beyond = |at: usize| values[at] - middle;
+                // A rank that pauses before its mark makes the next cycle of those long that wait for it.
+                let before = |pause: &Vec<usize>| {
+                    let at = pause.first().and_then(|first| first.checked_sub(1));
+                    let at = at.filter(|at| roles.len() > 1 && !places[more].contains(at));
+                    at.map_or(0.0, beyond).max(0.0)
+                };
                 let of_pause = |pause: &Vec<usize>| {
-                    let beyond = pause.iter().map(|at| values[*at] - middle);
-                    beyond.sum::<f64>()
+                    pause.iter().map(|at| beyond(*at)).sum::<f64>() + before(pause)
                 };
                 let excess = each[more].iter().map(of_pause).sum::<f64>() / pauses[more] as f64;
                 (excess >= NAMED * excess_us[more]?).then(|| PausedFunction {
@@ -208,7 +215,9 @@ pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Op
             })
             .collect()
     };
-    let mut functions = taken_by(&|name, class| !is_wait(name) && class != Class::Collective);
+    let works =
+        |name: &str, class| !is_wait(name) && !matches!(class, Class::Collective | Class::Sync);
+    let mut functions = taken_by(&works);
     let is_most = |f: &PausedFunction| excess_us[more].is_some_and(|all| f.excess_us >= MOST * all);
     if !functions.iter().any(is_most) {
         functions = taken_by(&|name, _| !is_wait(name));
@@ -223,6 +232,24 @@ pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Op
             .then(a.name.cmp(&b.name))
     });
     functions.truncate(SHOWN);
+    // All kernels of a device that are slower alike say more than the longest of them.
+    if let Some(excess) = excess_us[more].filter(|_| !waits) {
+        let is_long = |at: &usize| places[more].contains(at);
+        let (long, rest): (Vec<usize>, Vec<usize>) = (0..of[more]).partition(is_long);
+        let times = |column: &Column| {
+            let values = &column.values[more];
+            let of_all =
+                |places: &[usize]| mean(&places.iter().map(|at| values[*at]).collect::<Vec<f64>>());
+            (values.len() == of[more]).then(|| [of_all(&rest), of_all(&long)])
+        };
+        let alike = together::functions(panel, roles, more, excess, &times);
+        if alike
+            .first()
+            .is_some_and(|f| f.name.starts_with("all kernels of "))
+        {
+            functions = alike;
+        }
+    }
     let numbers = places[more]
         .iter()
         .filter_map(|at| Some(panel.cycles[more].get(*at)?.0))
@@ -235,6 +262,7 @@ pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Op
         mean_us: lengths.each_ref().map(|side| mean(side)),
         p,
         established: p <= chance && pauses[more] >= FEWEST && !panel.by_run,
+        often: false,
         more_in_candidate: more == 1,
         numbers,
         waits_for_input: waits && !functions.is_empty(),

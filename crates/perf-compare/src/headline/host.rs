@@ -99,10 +99,41 @@ fn synchronises(report: &Report, better: bool) -> Option<String> {
         _ => "is new".to_owned(),
     };
     Some(format!(
-        "The host waits for the GPU more often: {} {how} ({} per cycle), and the GPU runs empty at each such call",
+        "The host waits for the GPU more often: {} {how} ({} per cycle){}, and the GPU runs empty at each such call",
         label(&more.name),
         from_to(more.effect.baseline, more.effect.candidate),
+        within(report, more),
     ))
+}
+
+/// The function that makes new calls which wait: one that is new, or called more often, by about as many calls.
+fn within(report: &Report, waits: &Finding) -> String {
+    let more = |f: &Finding| match (f.change, f.calls_ratio) {
+        (Change::New, _) => true,
+        (_, Some(calls)) => calls >= 1.1,
+        _ => false,
+    };
+    let own = all_changed(report, &["host", "blocked"]).filter(|f| {
+        let is_call = ["cuda", "hip", "cu"]
+            .iter()
+            .any(|api| f.name.starts_with(api));
+        !is_call && f.name != waits.name && more(f) && f.role == waits.role
+    });
+    // What reads a value back is the reason rather than what happens to be new beside it.
+    let reads = |f: &Finding| is_wait(&f.name);
+    let most = own.max_by(|a, b| {
+        let key = |f: &Finding| (reads(f), f.change == Change::New, f.bound);
+        let (x, y) = (key(a), key(b));
+        (x.0, x.1).cmp(&(y.0, y.1)).then(x.2.total_cmp(&y.2))
+    });
+    most.map_or(String::new(), |f| {
+        let how = if f.change == Change::New {
+            "new"
+        } else {
+            "called more often"
+        };
+        format!(" with {}, which is {how}", label(&f.name))
+    })
 }
 
 /// Returns `true` if the host is blamed for time in which nothing of it was recorded.

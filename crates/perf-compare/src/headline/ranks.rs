@@ -1,7 +1,7 @@
 //! A late rank in words.
 
 use super::{cycle, from_to, of};
-use crate::document::{Evidence, Report};
+use crate::document::{Evidence, Finding, Report};
 use crate::report_text::{label, short, time};
 
 pub(super) fn straggler(report: &Report) -> String {
@@ -46,6 +46,34 @@ pub(super) fn straggler(report: &Report) -> String {
         );
     }
     format!("One rank is late and the others wait for it{tail}")
+}
+
+/// Communication beside which nothing runs any longer, with the collective that takes most.
+pub(super) fn exposed(report: &Report) -> String {
+    let row = |metric: &str| report.counters.iter().find(|row| row.metric == metric);
+    let collectives = report.findings.iter().filter(|f| f.class == "collective");
+    let most = collectives.max_by(|a, b| {
+        let time = |f: &Finding| f.effect.candidate.max(f.effect.baseline);
+        time(a).total_cmp(&time(b))
+    });
+    let name = most.map_or(String::new(), |f| format!(" ({})", label(&f.name)));
+    let what = match report.verdict.direction {
+        "better" => "Communication overlaps with computation again",
+        _ => "Communication overlaps with computation no longer",
+    };
+    let numbers = [
+        row("exposed_comm_us").map(|row| {
+            let times = from_to(row.baseline, row.candidate);
+            format!("{times} of a cycle in collectives{name} with no other work beside them")
+        }),
+        row("comm_beside_work_pct").map(|row| {
+            let [before, after] = [row.baseline, row.candidate].map(|pct| format!("{pct:.0} %"));
+            format!("{before} -> {after} of their time beside other work")
+        }),
+    ];
+    let numbers: Vec<String> = numbers.into_iter().flatten().collect();
+    let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
+    format!("{what}: {}{tail}", numbers.join(", "))
 }
 
 /// A rank whose host code takes longer by itself.

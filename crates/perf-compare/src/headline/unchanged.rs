@@ -82,7 +82,17 @@ fn of_samples(report: &Report) -> String {
                 name @ ("ttft" | "tpot" | "itl" | "e2el") => name.to_uppercase(),
                 name => name.to_owned(),
             };
-            format!("{name} is {by} ({} -> {} {})", short(a), short(b), f.unit)
+            let several = findings().any(|other| other.cycle_type != f.cycle_type);
+            let at = match several {
+                true => format!(" at {}", f.cycle_type),
+                false => String::new(),
+            };
+            format!(
+                "{name}{at} is {by} ({} -> {} {})",
+                short(a),
+                short(b),
+                f.unit
+            )
         })
         .collect();
     let is_too_few = |f: &crate::document::Finding| f.verdict == Statement::Insufficient;
@@ -150,10 +160,14 @@ fn unchanged(report: &Report) -> String {
             from_to(effect.baseline, effect.candidate)
         ),
         _ if few.is_some() => format!(
-            "No change established, but a few long cycles differ: {}; the typical {} {}",
+            "No change established, but a few long cycles differ: {}; the typical {} {}{}",
             few.unwrap_or_default(),
             kind(shown),
-            from_to(shown.median_us[0], shown.median_us[1])
+            from_to(shown.median_us[0], shown.median_us[1]),
+            match &shown.pauses {
+                Some(pauses) => format!("; {}", pauses.said()),
+                None => String::new(),
+            }
         ),
         _ => {
             let n = effect.n[0].min(effect.n[1]) as u64;

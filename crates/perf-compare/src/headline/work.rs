@@ -1,9 +1,10 @@
 //! More work in words: more calls, more copies, more bytes.
 
 use super::kernels::ranks;
-use super::{added, of};
+use super::{added, all_changed, of};
 use crate::document::{Change, Finding, Report};
 use crate::report_text::{label, short, times};
+use crate::side::is_wait;
 
 /// Bytes with a binary prefix.
 fn bytes(value: f64) -> String {
@@ -15,6 +16,38 @@ fn bytes(value: f64) -> String {
         (scaled, unit) = (scaled / 1024.0, larger);
     }
     format!("{} {unit}", short(scaled))
+}
+
+/// Blocks that are moved between host and GPU, with the function of the host that is new with them.
+pub(super) fn swaps(report: &Report) -> Option<String> {
+    of(report, "copies_both_ways_pct")?;
+    let row = |metric: &str| of(report, metric);
+    let size = |metric: &str| row(metric).map_or(0.0, |row| row.effect.abs());
+    let what = match report.verdict.direction {
+        "better" => "Blocks are no longer moved from the GPU to the host and back",
+        _ => "Blocks are moved from the GPU to the host and back",
+    };
+    let takes = row("copy_us").map_or(String::new(), |row| {
+        format!(
+            ", copies take {}",
+            super::from_to(row.baseline, row.candidate)
+        )
+    });
+    let wanted = match report.verdict.direction {
+        "better" => Change::Gone,
+        _ => Change::New,
+    };
+    let new = all_changed(report, &["host"]).find(|f| f.change == wanted && !is_wait(&f.name));
+    let new = new.map_or(String::new(), |f| {
+        let word = if wanted == Change::New { "new" } else { "gone" };
+        format!(", host function {} is {word}", label(&f.name))
+    });
+    Some(format!(
+        "{what}: {} out and {} in more per cycle{takes}{new}, {}",
+        bytes(size("copy_to_host_bytes")),
+        bytes(size("copy_to_device_bytes")),
+        added(report, None)
+    ))
 }
 
 /// Whether the time of a function changed because it is called more or less often: how many times as often.

@@ -65,6 +65,15 @@ pub(crate) struct DeviceCounter {
     pub(crate) sampled: Vec<bool>,
 }
 
+/// How long the devices of a process worked, by cycle; NaN where the table does not say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeviceTime {
+    /// Work that ran at once counted once.
+    pub(crate) busy_us: Vec<f64>,
+    /// The part of it in which nothing but communication ran.
+    pub(crate) exposed_us: Vec<f64>,
+}
+
 /// A whole file.
 #[derive(Debug, Default)]
 pub(crate) struct Capture {
@@ -75,6 +84,8 @@ pub(crate) struct Capture {
     pub(crate) cycles: Vec<Cycle>,
     pub(crate) processes: Vec<Process>,
     pub(crate) functions: Vec<Function>,
+    /// By process.
+    pub(crate) device_times: Vec<DeviceTime>,
     pub(crate) device_counters: Vec<DeviceCounter>,
     pub(crate) counters: Counters,
     /// Whether counters came from the file beside, and not from the rows.
@@ -216,6 +227,7 @@ impl Capture {
         let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
         let mut functions: BTreeMap<FunctionKey, [Vec<f64>; 3]> = BTreeMap::new();
         let mut stated: BTreeMap<&str, Name> = BTreeMap::new();
+        let mut times_of: BTreeMap<i64, [Vec<f64>; 2]> = BTreeMap::new();
         // Weighted by the time of the function, as the recorder weights them.
         let mut coincident: BTreeMap<(String, String, i64), Vec<Coincident>> = BTreeMap::new();
         for row in rows.iter().copied() {
@@ -227,6 +239,10 @@ impl Capture {
             if let Some(kernel) = row.kernel_class {
                 stated.entry(name).or_insert(kernel);
             }
+            let [busy, exposed] = times_of
+                .entry(row.pid)
+                .or_insert_with(|| [(); 2].map(|()| vec![f64::NAN; n]));
+            (busy[at], exposed[at]) = (row.busy_us, row.exposed_us);
             let process = processes.entry(row.pid).or_default();
             if let Some(host) = row.host {
                 process.0 = text(host).to_owned();
@@ -281,6 +297,17 @@ impl Capture {
             .iter()
             .enumerate()
             .map(|(at, (number, _))| (*number, at))
+            .collect();
+        let none = || [(); 2].map(|()| vec![f64::NAN; n]);
+        capture.device_times = found
+            .iter()
+            .map(|(number, _)| {
+                let [busy_us, exposed_us] = times_of.remove(number).unwrap_or_else(none);
+                DeviceTime {
+                    busy_us,
+                    exposed_us,
+                }
+            })
             .collect();
         capture.processes = found.into_iter().map(|(_, process)| process).collect();
         capture.functions = by_plain_name(functions)
@@ -466,6 +493,8 @@ mod tests {
             calls: 1.0,
             copy_bytes: f64::NAN,
             kernel_class: None,
+            busy_us: f64::NAN,
+            exposed_us: f64::NAN,
             sampled: true,
         };
         let rows = [

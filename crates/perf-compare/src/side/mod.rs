@@ -13,7 +13,7 @@ mod recording;
 mod samples;
 mod step;
 
-pub(crate) use capture::{Capture, Cycle, Function, Process};
+pub(crate) use capture::{Capture, Cycle, DeviceCounter, DeviceTime, Function, Process};
 pub(crate) use class::{Class, is_wait, waits_for};
 pub use load::{LoadOptions, load};
 pub(crate) use numbered::numbered;
@@ -32,6 +32,8 @@ pub struct Side {
     pub(crate) captures: Vec<Capture>,
     /// Samples of metrics, from a table of them.
     pub(crate) series: Vec<Series>,
+    /// What each run of a benchmark was asked to do, by the names of its settings.
+    pub(crate) settings: Vec<BTreeMap<String, String>>,
     /// What the recordings state about themselves, each once.
     pub(crate) recordings: Vec<Recording>,
     /// Remarks about what was read.
@@ -52,6 +54,13 @@ impl Side {
             .iter()
             .map(|capture| capture.cycles.len())
             .sum()
+    }
+
+    /// States what each run of a benchmark was asked to do: sides whose models or loads differ are not comparable.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Vec<BTreeMap<String, String>>) -> Self {
+        self.settings = settings;
+        self
     }
 
     /// Returns `true` if the other side holds the same cycles, functions and samples to the last digit.

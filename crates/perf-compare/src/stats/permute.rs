@@ -107,38 +107,34 @@ fn blocks(shape: &Shape) -> (Vec<(usize, usize)>, usize) {
     (all, first)
 }
 
-/// The sums of all rows, and the work space for the rows of one group.
-struct Columns<'m> {
-    matrix: &'m [f64],
+/// The sums of all rows, and those of each block, which is all that an arrangement of blocks needs.
+struct Columns {
     width: usize,
     rows: usize,
     total: Vec<f64>,
     total_squares: Vec<f64>,
+    /// Rows of each block, and sums and squares of its rows by column.
+    lengths: Vec<usize>,
+    sums: Vec<f64>,
+    squares: Vec<f64>,
 }
 
-impl Columns<'_> {
-    /// Welch's statistic of every column, if the rows in `picked` are the first group.
-    fn statistics(
-        &self,
-        picked: &[(usize, usize)],
-        sums: &mut [f64],
-        squares: &mut [f64],
-        out: &mut [f64],
-    ) {
+impl Columns {
+    /// Welch's statistic of every column, if the blocks in `picked` are the first group.
+    fn statistics(&self, picked: &[usize], sums: &mut [f64], squares: &mut [f64], out: &mut [f64]) {
         sums.fill(0.0);
         squares.fill(0.0);
         let mut count = 0;
-        for &(from, to) in picked {
-            count += to - from;
-            let rows = self
-                .matrix
-                .get(from * self.width..to * self.width)
-                .unwrap_or_default();
-            for row in rows.chunks_exact(self.width) {
-                for ((sum, square), value) in sums.iter_mut().zip(squares.iter_mut()).zip(row) {
-                    *sum += value;
-                    *square += value * value;
-                }
+        for &block in picked {
+            count += self.lengths.get(block).copied().unwrap_or(0);
+            let own = block * self.width..(block + 1) * self.width;
+            let blocks = self.sums.get(own.clone()).unwrap_or_default();
+            for (sum, value) in sums.iter_mut().zip(blocks) {
+                *sum += value;
+            }
+            let blocks = self.squares.get(own).unwrap_or_default();
+            for (square, value) in squares.iter_mut().zip(blocks) {
+                *square += value;
             }
         }
         let (n1, n2) = (count as f64, (self.rows - count) as f64);
@@ -231,15 +227,14 @@ pub(crate) struct Budget {
 }
 
 /// Columns with their observed statistics, ready for other arrangements.
-struct Trial<'m> {
-    columns: Columns<'m>,
-    blocks: Vec<(usize, usize)>,
+struct Trial {
+    columns: Columns,
     first: usize,
     observed: Vec<f64>,
 }
 
-impl<'m> Trial<'m> {
-    fn new(matrix: &'m [f64], width: usize, shape: &Shape, widening: &[f64]) -> Self {
+impl Trial {
+    fn new(matrix: &[f64], width: usize, shape: &Shape, widening: &[f64]) -> Self {
         let mut total = vec![0.0; width];
         let mut total_squares = vec![0.0; width];
         for row in matrix.chunks_exact(width.max(1)) {
@@ -248,18 +243,29 @@ impl<'m> Trial<'m> {
                 total_squares[at] += value * value;
             }
         }
-        let columns = Columns {
-            matrix,
+        let (blocks, first) = blocks(shape);
+        let mut columns = Columns {
             width,
             rows: shape.n[0] + shape.n[1],
             total,
             total_squares,
+            lengths: blocks.iter().map(|(from, to)| to - from).collect(),
+            sums: vec![0.0; blocks.len() * width],
+            squares: vec![0.0; blocks.len() * width],
         };
-        let (blocks, first) = blocks(shape);
+        for (block, (from, to)) in blocks.into_iter().enumerate() {
+            let rows = matrix.get(from * width..to * width).unwrap_or_default();
+            for row in rows.chunks_exact(width.max(1)) {
+                for (at, value) in row.iter().enumerate() {
+                    columns.sums[block * width + at] += value;
+                    columns.squares[block * width + at] += value * value;
+                }
+            }
+        }
         let fresh = || vec![0.0; width];
         let mut observed = fresh();
         columns.statistics(
-            blocks.get(..first).unwrap_or_default(),
+            &(0..first).collect::<Vec<usize>>(),
             &mut fresh(),
             &mut fresh(),
             &mut observed,
@@ -270,7 +276,6 @@ impl<'m> Trial<'m> {
         }
         Self {
             columns,
-            blocks,
             first,
             observed,
         }
@@ -284,13 +289,10 @@ impl<'m> Trial<'m> {
         let mut tried = 0_u64;
         let (mut sums, mut squares, mut t) = (fresh(), fresh(), fresh());
         let mut chosen = Vec::new();
-        let mut picked = Vec::with_capacity(self.first);
         while next(&mut chosen) {
-            picked.clear();
-            let own = chosen.iter().take(self.first);
-            picked.extend(own.filter_map(|&at| self.blocks.get(at).copied()));
+            let picked = chosen.get(..self.first).unwrap_or(&chosen);
             self.columns
-                .statistics(&picked, &mut sums, &mut squares, &mut t);
+                .statistics(picked, &mut sums, &mut squares, &mut t);
             for ((count, t), limit) in counts.iter_mut().zip(&t).zip(&self.observed) {
                 *count += u64::from(t >= limit);
             }
@@ -309,7 +311,7 @@ impl<'m> Trial<'m> {
                     return false;
                 }
                 let mut stream = Stream::new(seed, PURPOSE, index as u64);
-                shuffle(chosen, self.blocks.len(), self.first, &mut stream);
+                shuffle(chosen, self.columns.lengths.len(), self.first, &mut stream);
                 index += threads;
                 true
             })

@@ -30,6 +30,10 @@ pub(crate) struct PerfRow {
     pub(crate) copy_bytes: f64,
     /// What a kernel computes, as the recorder found it by what launched the kernel.
     pub(crate) kernel_class: Option<Name>,
+    /// How long the devices of the process worked in the cycle, work at once counted once, and how long of that they did nothing
+    /// but communicate.
+    pub(crate) busy_us: f64,
+    pub(crate) exposed_us: f64,
     /// Whether a sample of the counter fell into the function; else its value is interpolated.
     pub(crate) sampled: bool,
 }
@@ -74,6 +78,8 @@ struct Columns {
     calls: Option<usize>,
     copy_bytes: Option<usize>,
     kernel_class: Option<usize>,
+    busy_us: Option<usize>,
+    exposed_us: Option<usize>,
     interpolation: Option<usize>,
     width: usize,
 }
@@ -131,6 +137,8 @@ impl Columns {
             calls: at("instances_count"),
             copy_bytes: at("copy_bytes"),
             kernel_class: at("kernel_class"),
+            busy_us: at("device_busy_us"),
+            exposed_us: at("exposed_comm_us"),
             interpolation: at("interpolation_status"),
             width: header.len(),
         })
@@ -248,6 +256,8 @@ impl PerfTable {
             start_us: real(columns.start_us, "cycle_start_ts")?,
             calls: real(columns.calls, "instances_count")?,
             copy_bytes: real(columns.copy_bytes, "copy_bytes")?,
+            busy_us: real(columns.busy_us, "device_busy_us")?,
+            exposed_us: real(columns.exposed_us, "exposed_comm_us")?,
             // Two stars: all interpolated; one: some.
             sampled: field(columns.interpolation).trim_ascii() != b"**",
         })

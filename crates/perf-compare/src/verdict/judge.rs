@@ -6,7 +6,8 @@ use super::explain::falls_short;
 use super::signal::{Signal, Stat};
 use super::signature::{Clause, Direction, Signature, Signatures};
 use crate::document::{
-    Change, CycleTime, Evidence, Finding, Mix, Pauses, RuledOut, RunnerUp, Statement, Verdict,
+    Change, CycleTime, Evidence, Finding, Growth, Mix, Pauses, RuledOut, RunnerUp, Statement,
+    Verdict,
 };
 use crate::report_text::short;
 use crate::side::is_wait;
@@ -75,11 +76,13 @@ struct Fit<'s> {
 
 /// Returns `true` for times of cycles and of functions, and for what is made of these alone.
 fn is_time(metric: &str) -> bool {
-    const TIMES: [&str; 24] = [
+    const TIMES: [&str; 26] = [
         "attention_beyond",
         "collective_",
+        "comm_beside",
         "cycle_us",
         "device_idle",
+        "exposed_comm",
         "host_alike",
         "host_function",
         "host_part",
@@ -214,7 +217,7 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
         return fit;
     }
     for clause in &signature.against {
-        if let Some((signal, _)) = clause.best(signals) {
+        if let Some(signal) = clause.speaks(signals) {
             let [a, b] = signal.typical(clause.stat);
             fit.why_not = format!(
                 "{}: {} on {} went from {} to {} {}",
@@ -336,11 +339,22 @@ pub(crate) fn conclude(
     let times_only = forward
         .iter()
         .all(|fit| fit.score <= 0.0 || TIMES_ONLY.contains(&fit.signature.cause.as_str()));
+    let of_times = forward.iter().all(|fit| {
+        let cause = fit.signature.cause.as_str();
+        fit.score <= 0.0 || TIMES_ONLY.contains(&cause) || KERNEL_TIMES_ONLY.contains(&cause)
+    });
+    let grows = facts
+        .cycle_time
+        .iter()
+        .find_map(|time| time.growth.as_ref());
+    if let (Some(growth), true) = (grows, of_times) {
+        return (growing(growth, facts, forward), table);
+    }
     let paused = facts.cycle_time.iter().find_map(|time| {
         let pauses = time.pauses.as_ref()?;
-        (pauses.established && time.typical_is_unchanged()).then_some(pauses)
+        (pauses.established && (pauses.often || time.typical_is_unchanged())).then_some(pauses)
     });
-    if let (Some(pauses), true) = (paused, times_only) {
+    if let Some(pauses) = paused.filter(|pauses| times_only || (pauses.often && of_times)) {
         return (pausing(pauses, facts, forward), table);
     }
     let improved = facts
@@ -609,7 +623,31 @@ fn pausing(pauses: &Pauses, facts: &Facts<'_>, fits: Vec<Fit<'_>>) -> Verdict {
         },
         on_critical_path: Some(true),
         summary: format!("pauses: {}", pauses.said()),
-        covers: "A few cycles are far longer than the rest while the typical one is unchanged: garbage collection, allocation, preemption, a scheduler that stops."
+        covers: match pauses.often {
+            true => "Cycles are slow every now and then, and the others are as before: work that is due in some steps only, preemption, power that is capped for a while.",
+            false => "A few cycles are far longer than the rest while the typical one is unchanged: garbage collection, allocation, preemption, a scheduler that stops.",
+        }
+        .to_owned(),
+        ..nameless(fits, facts)
+    }
+}
+
+/// The candidate begins as the baseline is and becomes slower and slower.
+fn growing(growth: &Growth, facts: &Facts<'_>, fits: Vec<Fit<'_>>) -> Verdict {
+    let hint = match growth.is_of_gpu() {
+        true => "heat, power or a clock that falls: record clocks to tell",
+        false => "a leak, a list or a cache that grows: record longer to see whether it ends",
+    };
+    Verdict {
+        cause: "drift".to_owned(),
+        confidence: 0.6,
+        direction: "worse",
+        on_critical_path: Some(true),
+        summary: format!(
+            "The candidate becomes slower within itself: {}; {hint}",
+            growth.said()
+        ),
+        covers: "A drift within the candidate alone: a leak, a growing list, cache or context, a device that warms up."
             .to_owned(),
         ..nameless(fits, facts)
     }

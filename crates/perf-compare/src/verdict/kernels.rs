@@ -371,12 +371,18 @@ pub(super) fn signals(
                 .get(key.0)
                 .map_or(String::new(), |role| role.device(1));
             let series = [track.per_call_by_cycle(0), track.per_call_by_cycle(1)];
-            out.extend(Signal::series(
+            let signal = Signal::series(
                 "kernel_top_us_per_call",
                 &format!("{device}: {name}"),
                 "us",
                 series,
-            ));
+            );
+            let others = matched.iter().filter(|(k, _)| k.0 == key.0 && k.1 != key.1);
+            let others: Vec<&Track> = others.map(|(_, t)| *t).collect();
+            out.extend(signal.map(|mut signal| {
+                signal.relative = beside(track, &others);
+                signal
+            }));
         }
     }
     if comparable {
@@ -402,9 +408,36 @@ pub(super) fn signals(
 
 /// Returns `true` if something changed by about the factor `all` that everything changed by: by at least half of it, at most
 /// half more.
-pub(super) fn is_alike(ratio: f64, all: f64) -> bool {
+pub(crate) fn is_alike(ratio: f64, all: f64) -> bool {
     let part = ratio.ln() / all.ln();
     (0.5..=1.5).contains(&part)
+}
+
+/// Time per call of a kernel relative to the other kernels of its rank in the same cycle: the median of what each takes relative to
+/// its own typical call. `None` where they are too few to say what is common.
+fn beside(track: &Track, others: &[&Track]) -> Option<[Vec<f64>; 2]> {
+    const SEVERAL: usize = 4;
+    let per_call = |t: &Track, side: usize, at: usize| {
+        let (dur, calls) = (t.durs[side].get(at)?, t.calls[side].get(at)?);
+        (*dur > 0.0 && *calls > 0.0).then_some(dur / calls)
+    };
+    let typical = |t: &Track| {
+        let all = [t.per_call_by_cycle(0), t.per_call_by_cycle(1)].concat();
+        median(&all)
+    };
+    let typical: Vec<f64> = others.iter().map(|t| typical(t)).collect();
+    (others.len() >= SEVERAL).then(|| {
+        [0, 1].map(|side| {
+            let at = |at: usize| {
+                let each = others.iter().zip(&typical);
+                let each = each.filter_map(|(t, usual)| Some(per_call(t, side, at)? / usual));
+                let common = median(&each.collect::<Vec<f64>>());
+                let own = per_call(track, side, at)? / common;
+                own.is_finite().then_some(own)
+            };
+            (0..track.durs[side].len()).filter_map(at).collect()
+        })
+    })
 }
 
 /// Time that kernels take longer because they are called more often, and the one to which most of it belongs.

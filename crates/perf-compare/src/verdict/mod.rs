@@ -14,6 +14,6 @@ mod signal;
 mod signature;
 
 pub(crate) use judge::{Facts, conclude};
-pub(crate) use kernels::{is_attention, is_matrix};
+pub(crate) use kernels::{is_alike, is_attention, is_matrix};
 pub(crate) use observe::{native, observe, observe_samples, roles_by_place};
 pub use signature::Signatures;

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::signal::Signal;
+use super::signal::{Signal, Stat};
 use super::{host, kernels, ranks};
 use crate::document::Role;
-use crate::side::{Capture, Class, Function, Side, Work};
+use crate::side::{Capture, Class, DeviceCounter, Function, Side, Work};
 
 /// Maximum number of spans of time that samples of counters are averaged over.
 const SPANS: usize = 16;
+
+/// Samples of a counter on a side from which on their dependence in time is reckoned with.
+const IN_TIME: usize = 20;
 
 /// Places of processes in the captures of a side, as roles.
 pub(crate) fn roles_by_place(
@@ -66,7 +69,9 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     let mut out = Vec::new();
     counters(sides, &mut out);
     device_counters(sides, roles, &mut out);
-    let recorded = out.len();
+    for signal in &mut out {
+        signal.is_counter = true;
+    }
     classes(sides, comparable, &mut out);
     kernels::signals(sides, roles, comparable, &mut out);
     ranks::signals(sides, roles, comparable, &mut out);
@@ -77,8 +82,12 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
         host::signals(sides, roles, &mut out);
     }
     // What steps did is known, not measured.
-    let measured = |signal: &&mut Signal| !signal.metric.starts_with("step_");
-    for signal in out.iter_mut().skip(recorded).filter(measured) {
+    let measured = |signal: &&mut Signal| {
+        // Of few samples of a counter, how much neighbours resemble each other cannot be told.
+        let tells = |side: &Vec<f64>| !signal.is_counter || side.len() >= IN_TIME;
+        !signal.metric.starts_with("step_") && signal.values.iter().all(tells)
+    };
+    for signal in out.iter_mut().filter(measured) {
         signal.follow_in_time();
     }
     out.sort_by(|a, b| (&a.metric, &a.device).cmp(&(&b.metric, &b.device)));
@@ -156,7 +165,9 @@ fn in_percent(metric: &str, mut sides: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
 
 /// Whether the samples of several devices are mixed under this name in the counters file.
 fn is_device_counter(name: &str) -> bool {
-    name.starts_with("gpu_") || name.starts_with("container_gpu_")
+    ["gpu_", "container_gpu_", "process_gpu_"]
+        .iter()
+        .any(|start| name.starts_with(start))
 }
 
 /// A value of the rows in native units: the recorder multiplies by 100, divides utilisations by 100 before that, and with a
@@ -174,6 +185,36 @@ pub(crate) fn native(metric: &str, value: f64) -> (f64, &'static str) {
     }
 }
 
+/// The values of a counter that count as observations of their own: those of cycles into which a sample fell, or, where that says
+/// less, those that are half a second apart. Recorders sample once a second and interpolate between, so that the cycles of one
+/// second have one value among them.
+fn observations(capture: &Capture, counter: &DeviceCounter) -> Vec<f64> {
+    const APART_US: f64 = 5e5;
+    let known = || {
+        counter
+            .values
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| !v.is_nan())
+    };
+    let is_sampled = |at: usize| counter.sampled.get(at).copied().unwrap_or(false);
+    let sampled = known().filter(|(at, _)| is_sampled(*at));
+    let sampled: Vec<f64> = sampled.map(|(_, v)| *v).collect();
+    let (mut apart, mut now, mut last) = (Vec::new(), 0.0, f64::NEG_INFINITY);
+    for (cycle, value) in capture.cycles.iter().zip(&counter.values) {
+        if !value.is_nan() && now - last >= APART_US {
+            apart.push(*value);
+            last = now;
+        }
+        now += cycle.dur_us;
+    }
+    if sampled.len() >= apart.len() {
+        sampled
+    } else {
+        apart
+    }
+}
+
 /// Counters that rows carry, by role: the file of samples does not say which device a sample is of.
 fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
     let from_files: BTreeSet<String> = out.iter().map(|s| s.metric.clone()).collect();
@@ -187,8 +228,8 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
                     continue;
                 };
                 let host = !counter.device.starts_with("GPU");
-                for value in counter.values.iter().filter(|v| !v.is_nan()) {
-                    let (value, unit) = native(&counter.metric, *value);
+                for value in observations(capture, counter) {
+                    let (value, unit) = native(&counter.metric, value);
                     found
                         .entry((counter.metric.clone(), role, host, unit))
                         .or_default()
@@ -221,9 +262,15 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
     // What others do on the same device.
     for (role, entry) in roles.iter().enumerate() {
         let of = |side: usize, metric: &str| {
-            found[side]
-                .get(&(metric.to_owned(), role, false, "%"))
-                .map(|v| crate::stats::median(v))
+            let own = found[side].get(&(metric.to_owned(), role, false, "%"));
+            own.map(|v| crate::stats::median(v)).or_else(|| {
+                // What is known of all GPUs is known of the only one.
+                let all = out
+                    .iter()
+                    .find(|s| s.metric == metric && s.device == "all GPUs");
+                let all = all.filter(|s| roles.len() == 1 && s.unit == "%");
+                all.map(|s| s.typical(Stat::Median)[side])
+            })
         };
         let others = [0, 1]
             .map(|side| Some((of(side, "gpu_usage")? - of(side, "process_gpu_usage")?).max(0.0)));
@@ -484,6 +531,7 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
         "us per cycle",
         by_cycle(&time),
     ));
+    let mut more = Vec::new();
     for (metric, class) in [
         ("copy_to_device_bytes", Class::CopyToDevice),
         ("copy_to_host_bytes", Class::CopyToHost),
@@ -499,11 +547,26 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                 false => none(capture, at),
             }
         };
-        out.extend(Signal::series(
-            metric,
+        let signal = Signal::series(metric, "GPU", "B per cycle", by_cycle(&bytes));
+        more.extend(signal.as_ref().map(|signal| {
+            let [before, after] = signal.typical(Stat::Mean);
+            after - before
+        }));
+        out.extend(signal);
+    }
+    // As many bytes to the host as back from it are of blocks that are moved out and in.
+    if let [there, back] = more[..] {
+        let (least, most) = (there.min(back).max(0.0), there.max(back));
+        let both = if most > 0.0 {
+            least / most * 100.0
+        } else {
+            0.0
+        };
+        out.extend(Signal::point(
+            "copies_both_ways_pct",
             "GPU",
-            "B per cycle",
-            by_cycle(&bytes),
+            "% of the bytes",
+            [0.0, both],
         ));
     }
 }
@@ -528,6 +591,7 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     });
     out.extend(Signal::series("cycle_us", "all", "us", lengths));
     work(sides, out);
+    exposed(sides, out);
     let device = |captures: &&[&Capture]| {
         let mut all = captures.iter().flat_map(|c| &c.functions);
         all.any(|f| f.class.on_device())
@@ -541,18 +605,7 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
             for at in whole(capture) {
                 let cycle = &capture.cycles[at];
                 let busiest = (0..capture.processes.len())
-                    .map(|process| {
-                        capture
-                            .functions
-                            .iter()
-                            .filter(|f| {
-                                f.process == process
-                                    && f.class.on_device()
-                                    && !f.dur_us[at].is_nan()
-                            })
-                            .map(|f| f.dur_us[at])
-                            .sum::<f64>()
-                    })
+                    .map(|process| busy(capture, process, at))
                     .fold(0.0, f64::max);
                 values.push((cycle.dur_us - cycle.apart_us - busiest).max(0.0));
             }
@@ -565,6 +618,54 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
         "us per cycle",
         idle,
     ));
+}
+
+/// How long the devices of a process worked in a cycle: as the table states it, else the sum of all their work, which is more
+/// where streams worked at once.
+fn busy(capture: &Capture, process: usize, at: usize) -> f64 {
+    let stated = capture.device_times.get(process);
+    let stated = stated.and_then(|times| times.busy_us.get(at).copied());
+    stated.filter(|us| !us.is_nan()).unwrap_or_else(|| {
+        let own = capture
+            .functions
+            .iter()
+            .filter(|f| f.process == process && f.class.on_device() && !f.dur_us[at].is_nan());
+        own.map(|f| f.dur_us[at]).sum()
+    })
+}
+
+/// Communication that nothing else ran beside, of the rank that has least of it: the others wait for one that is late. And how
+/// much of the time in collectives that leaves beside other work.
+fn exposed(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let mut series = [(); 2].map(|()| [Vec::new(), Vec::new()]);
+    for (side, captures) in sides.into_iter().enumerate() {
+        for capture in captures {
+            for at in whole(capture) {
+                let of = |process: usize| {
+                    let exposed = *capture.device_times.get(process)?.exposed_us.get(at)?;
+                    let own = capture.functions.iter();
+                    let own = own.filter(|f| f.process == process && f.class == Class::Collective);
+                    let all = own
+                        .map(|f| f.dur_us[at])
+                        .filter(|us| !us.is_nan())
+                        .sum::<f64>();
+                    (!exposed.is_nan() && all > 0.0).then_some((exposed, all))
+                };
+                let least = (0..capture.processes.len()).filter_map(of);
+                let least = least.min_by(|a, b| a.0.total_cmp(&b.0));
+                let (us, beside) = least.map_or((f64::NAN, f64::NAN), |(exposed, all)| {
+                    (exposed, (1.0 - exposed / all).max(0.0) * 100.0)
+                });
+                series[0][side].push(us);
+                series[1][side].push(beside);
+            }
+        }
+    }
+    let [us, beside] = series;
+    let place = "the rank that waits least";
+    out.extend(Signal::series("exposed_comm_us", place, "us per cycle", us));
+    let unit = "% of collectives";
+    out.extend(Signal::series("comm_beside_work_pct", place, unit, beside));
 }
 
 /// What steps did, as their names have it.

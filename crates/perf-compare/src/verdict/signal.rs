@@ -21,8 +21,12 @@ pub(crate) struct Signal {
     pub(crate) point: bool,
     /// Observations are runs, which must be told apart almost without exception.
     pub(crate) by_run: bool,
+    /// Whether it is a counter, sampled over time, and not made of times of cycles.
+    pub(crate) is_counter: bool,
     /// Whether neighbouring cycles resemble each other so much that the difference is no more than chance.
     pub(crate) by_chance: bool,
+    /// The same values relative to what others take in the same cycle, where these are told apart better in time.
+    pub(crate) relative: Option<[Vec<f64>; 2]>,
     median: [f64; 2],
     mean: [f64; 2],
     pub(crate) separation: f64,
@@ -64,6 +68,8 @@ impl Signal {
             point: false,
             by_run: false,
             by_chance: false,
+            is_counter: false,
+            relative: None,
         })
     }
 
@@ -86,8 +92,9 @@ impl Signal {
     pub(crate) fn follow_in_time(&mut self) {
         /// Level of the test.
         const CHANCE: f64 = 0.05;
-        let [one, two] = &self.values;
-        self.by_chance = !self.point && p_in_time(one, two) > CHANCE;
+        let by_chance = |[one, two]: &[Vec<f64>; 2]| p_in_time(one, two) > CHANCE;
+        self.by_chance =
+            !self.point && by_chance(&self.values) && self.relative.as_ref().is_none_or(by_chance);
     }
 
     /// A single number per side.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::signal::{Signal, Stat};
 use crate::error::{Error, Result};
+use crate::stats::choose;
 
 /// What the causes look like. [`Signatures::builtin`] is documented in `signatures.toml`; more can be added.
 #[derive(Debug, Clone)]
@@ -103,12 +104,46 @@ fn separation_by_chance(one: usize, two: usize) -> f64 {
     (TWO_SIDED_5_PCT * ((one + two + 1.0) / (3.0 * one * two)).sqrt()).min(1.0)
 }
 
+/// Returns `true` if the samples are so few that all of one side exceed those of the other more often than in one case of twenty,
+/// and not farther apart than a side varies itself: three samples of a counter that wanders are apart in one case of ten. So are
+/// a few more where a counter changes slowly, which few samples do not show.
+fn few_overlap(signal: &Signal) -> bool {
+    /// Distance of the sides relative to the range of either.
+    const APART: f64 = 2.0;
+    const CHANCE: f64 = 0.05;
+    /// Samples of a side from which on it shows how much neighbours resemble each other.
+    const IN_TIME: usize = 8;
+    let sides = &signal.values;
+    let [n, m] = sides.each_ref().map(Vec::len);
+    let is_known = !signal.is_counter || n.min(m) >= IN_TIME;
+    if signal.by_run || (is_known && 2.0 / choose(n + m, n) as f64 <= CHANCE) {
+        return false;
+    }
+    let ends = sides.each_ref().map(|side| {
+        side.iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+                (low.min(*x), high.max(*x))
+            })
+    });
+    let gap = (ends[1].0 - ends[0].1).max(ends[0].0 - ends[1].1);
+    let range = ends
+        .iter()
+        .map(|(low, high)| high - low)
+        .fold(0.0, f64::max);
+    n.min(m) < 2 || gap < APART * range
+}
+
 /// Percent below which a quantity counts as flat unless the clause says otherwise.
 const FLAT_PCT: f64 = 5.0;
 
 impl Clause {
     /// How far this signal goes beyond what is asked, as a factor; `None` if it does not get there.
     pub(super) fn met_by(&self, signal: &Signal) -> Option<f64> {
+        self.met(signal, true)
+    }
+
+    /// The same, where few samples that happen to be apart do as well unless `surely`.
+    fn met(&self, signal: &Signal, surely: bool) -> Option<f64> {
         if signal.metric != self.metric
             || self.unit.as_ref().is_some_and(|unit| unit != signal.unit)
         {
@@ -123,7 +158,9 @@ impl Clause {
             by_chance
         };
         let needed = self.separation.max(least);
-        let separated = signal.point || (!signal.by_chance && signal.separation.abs() >= needed);
+        let separated = signal.point
+            || (signal.separation.abs() >= needed
+                && !(surely && (signal.by_chance || few_overlap(signal))));
         if self.direction == Direction::Flat {
             let limit = self.pct.unwrap_or(FLAT_PCT);
             let within = self
@@ -164,6 +201,17 @@ impl Clause {
         }
         // Rounding must not decide at the edge.
         (factor >= 1.0 - 1e-9).then_some(factor)
+    }
+
+    /// A signal that speaks against a cause: one that may have moved by chance leaves it open, which is enough.
+    pub(super) fn speaks<'s>(&self, signals: &'s [Signal]) -> Option<&'s Signal> {
+        let found = self.best(signals).map(|found| found.0);
+        found.or_else(|| {
+            let moves = !matches!(self.direction, Direction::Flat | Direction::Recorded);
+            let candidates = self.candidates(signals).into_iter();
+            let mut counters = candidates.filter(|s| moves && s.is_counter);
+            counters.find(|s| self.met(s, false).is_some())
+        })
     }
 
     /// The best signal for this clause, with its factor.
@@ -317,6 +365,9 @@ mod tests {
         };
         assert!(met(&bursts(1.0, 20.0, 4), &bursts(2.0, 30.0, 6)));
         // Few samples without any overlap are enough.
-        assert!(met(&[1.0, 2.0], &[3.0, 4.0, 5.0]));
+        assert!(met(&[1.0, 2.0], &[13.0, 14.0, 15.0]));
+        // Unless they are no farther apart than they vary.
+        assert!(!met(&[1.0, 2.0], &[3.0, 4.0, 5.0]));
+        assert!(!met(&[1.0], &[30.0, 31.0]));
     }
 }

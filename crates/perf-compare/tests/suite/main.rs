@@ -18,6 +18,7 @@ mod simulate;
 
 mod bad_input;
 mod calibration;
+mod come_and_go;
 mod copies;
 mod data;
 mod evidence;

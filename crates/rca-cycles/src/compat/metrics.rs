@@ -419,6 +419,7 @@ pub(crate) fn rows(
             instances: stats.instances,
             copy_bytes: None,
             kernel_class: "",
+            device_us: None,
         };
         if stats.levels.is_empty() {
             out.push(row);

@@ -112,6 +112,9 @@ pub struct PerfRow {
     pub copy_bytes: Option<i64>,
     /// What a kernel computes, empty for all else; the reference does not write it.
     pub kernel_class: &'static str,
+    /// How long the devices of the process worked in the cycle, whatever ran at once counted once, and how long of that they did
+    /// nothing but communicate, µs; the reference does not write it.
+    pub device_us: Option<(f64, f64)>,
 }
 
 /// One sample of a counter inside a cycle.

@@ -1,0 +1,85 @@
+//! A candidate that becomes slower within itself while the baseline does not: a leak, a growing list, a device that warms up.
+
+use super::panel::{Column, Panel};
+use super::together;
+use crate::document::{Growth, Role};
+use crate::stats::{drift, median};
+
+/// Cycles of each side that a growth is told from.
+const FEWEST: usize = 20;
+/// Least growth from the first cycles to the last, as a part of the first ones,
+const LEAST: f64 = 0.05;
+/// and relative to what the levels of the baseline differ by.
+const BEYOND: f64 = 2.0;
+/// Part of its growth at which the candidate may begin above the baseline.
+const START: f64 = 0.3;
+/// Quantities of the work of steps that grow by this part explain a growth.
+const WORK: f64 = 0.05;
+/// Parts of a side whose levels are compared.
+const PARTS: usize = 8;
+
+/// Medians of parts of a series, in the order of time.
+fn levels(values: &[f64], parts: usize) -> Vec<f64> {
+    let size = (values.len() / parts).max(3);
+    let whole = values.chunks(size).filter(|part| part.len() >= 2);
+    whole.map(median).collect()
+}
+
+/// Median of the first cycles, and of the last.
+fn ends(values: &[f64]) -> Option<[f64; 2]> {
+    let n = (values.len() / 10).max(3);
+    let first = values.get(..n)?;
+    let last = values.get(values.len() - n..)?;
+    Some([median(first), median(last)])
+}
+
+/// The growth of the candidate; `None` unless it is beyond what the baseline's level varies by, and no part of it goes back.
+pub(super) fn of(panel: &Panel, roles: &[Role]) -> Option<Growth> {
+    let lengths = panel
+        .cycles
+        .each_ref()
+        .map(|side| side.iter().map(|cycle| cycle.1).collect::<Vec<f64>>());
+    if panel.by_run || lengths.iter().any(|side| side.len() < FEWEST) {
+        return None;
+    }
+    let change = drift(&lengths[1]).filter(|change| *change > 0.0)?;
+    // Both drift: that is another finding.
+    if drift(&lengths[0]).is_some_and(|own| own.abs() > change / 4.0) {
+        return None;
+    }
+    let [from, to] = ends(&lengths[1])?;
+    let usual = levels(&lengths[0], PARTS);
+    let low = usual.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = usual.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let growth = to - from;
+    let is_large = growth > LEAST * from && growth > BEYOND * (high - low);
+    let begins_alike = from - high <= START * growth;
+    // What wanders goes up and down again.
+    let quarters = levels(&lengths[1], 4);
+    let rises = quarters.windows(2).all(|pair| pair[1] > pair[0]);
+    if !is_large || !begins_alike || !rises || work_grows(panel) {
+        return None;
+    }
+    let times = |column: &Column| {
+        let values = &column.values[1];
+        let whole = values.len() == lengths[1].len();
+        ends(values).filter(|_| whole)
+    };
+    Some(Growth {
+        cycle_us: [from, to],
+        baseline_us: median(&lengths[0]),
+        functions: together::functions(panel, roles, 1, growth, &times),
+    })
+}
+
+/// Returns `true` if the steps of the candidate did more and more, as their names have it.
+fn work_grows(panel: &Panel) -> bool {
+    let works = &panel.works[1];
+    let names = works.iter().flatten().flat_map(|work| work.keys().copied());
+    let names: std::collections::BTreeSet<&str> = names.collect();
+    names.into_iter().any(|name| {
+        let own = works.iter().flatten();
+        let values: Vec<f64> = own.filter_map(|work| work.get(name).copied()).collect();
+        ends(&values).is_some_and(|[from, to]| to > from * (1.0 + WORK))
+    })
+}
