@@ -107,13 +107,7 @@ pub(super) fn operators(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         return None;
     }
     draft.strength = Strength::Favoured;
-    draft.gain = match replay("host:class:host_op=0") {
-        Gain::Replay { change, .. } => Gain::Replay {
-            change,
-            is_capped: true,
-        },
-        other => other,
-    };
+    draft.gain = replay("host:class:host_op=0");
     draft.about = "operators".to_owned();
     draft.rank = super::place_of(context, phase, takes);
     for (name, ns) in names.iter().take(4) {
