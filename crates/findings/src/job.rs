@@ -581,7 +581,10 @@ impl Job {
         if let Some(text) = leave_out_warm_up(&mut steps, self.focus) {
             self.notes.push(note("warm_up", &text));
         }
-        if self.headline_facts().is_cut {
+        // The step in which the file ends is not used; its missing work shows it as well.
+        let mut flags = steps.iter().flat_map(|step| &step.row.flags);
+        let is_known = flags.any(|flag| *flag == Flag::Cut);
+        if self.headline_facts().is_cut && !is_known {
             let last = steps.iter().rposition(|step| step.is_used);
             if let Some(last) = last.filter(|at| self.focus != Some(*at)) {
                 steps[last].is_used = false;
