@@ -411,3 +411,270 @@ fn recordings_of_others_are_told_truly() {
         assert!(!title.contains("in the middle"), "{title}");
     }
 }
+
+/// Twelve training steps that keep the GPU waiting for six operators of 300 us each.
+fn operators_on_the_host() -> Kineto {
+    let mut out = Kineto::default();
+    for step in 0..12 {
+        let at = 3_000.0 * f64::from(step);
+        let mark = format!("ProfilerStep#{step}");
+        out.slice("user_annotation", &mark, at, 2_990.0, "");
+        for op in 0..6 {
+            let begin = at + 10.0 + 320.0 * f64::from(op);
+            out.slice("cpu_op", &format!("aten::op_{op}"), begin, 300.0, "");
+        }
+        let launched = at + 1_950.0;
+        out.kernel("gemm_kernel", launched, launched + 8.0, 900.0);
+        out.slice(
+            "cuda_runtime",
+            "cudaDeviceSynchronize",
+            launched + 5.0,
+            910.0,
+            "",
+        );
+    }
+    out
+}
+
+#[test]
+fn operators_that_share_the_time_of_the_host_are_one_cause() {
+    let document = answer(&operators_on_the_host());
+    let id = document["answer"]["finding"].as_str().expect("a finding");
+    assert!(id.ends_with(".operators"), "{}", document["answer"]);
+    let found = of_kind(&document, "host_bound");
+    let own = found
+        .iter()
+        .find(|finding| finding["id"] == id)
+        .expect("it");
+    // Six operators of 300 us.
+    let cost = own["cost_ns_per_step"]["median"].as_i64().expect("ns");
+    assert!((cost - 1_800_000).abs() < 40_000, "{own}");
+    // What a replay saves is never more than what is told of it.
+    for finding in found {
+        let gain = finding["gain_ceiling_ns_per_step"].as_i64().expect("ns");
+        let steps = finding["of_steps"].as_i64().expect("steps");
+        let cost = finding["cost_ns_total"].as_i64().expect("ns");
+        assert!(gain * steps <= cost + steps, "{finding}");
+    }
+}
+
+/// Forty decode steps of 400 us; in one of them a copy of pageable memory takes 5 ms.
+fn one_long_copy() -> Kineto {
+    let mut out = Kineto::default();
+    let mut at = 0.0;
+    for step in 0..40 {
+        let copies = if step == 22 { 5_000.0 } else { 0.0 };
+        let mark = "execute_context_0(0)_generation_8(8)";
+        out.slice("user_annotation", mark, at, copies + 350.0, "");
+        if copies > 0.0 {
+            out.calls += 1;
+            let id = format!("\"correlation\":{}", out.calls);
+            out.slice("cuda_runtime", "cudaMemcpyAsync", at + 5.0, copies, &id);
+            let on = format!("{id},\"device\":0,\"stream\":7");
+            let name = "Memcpy HtoD (Pageable -> Device)";
+            out.slice("gpu_memcpy", name, at + 8.0, copies - 4.0, &on);
+        }
+        let launch = at + copies + 20.0;
+        out.kernel("gemm_kernel", launch, launch + 8.0, 300.0);
+        out.slice(
+            "cuda_runtime",
+            "cudaStreamSynchronize",
+            launch + 5.0,
+            306.0,
+            "",
+        );
+        at = launch + 5.0 + 306.0 + 40.0;
+    }
+    out
+}
+
+#[test]
+fn a_copy_that_makes_one_step_longer_is_a_copy() {
+    let document = answer(&one_long_copy());
+    let found = of_kind(&document, "copy");
+    assert_eq!(found.len(), 1, "{}", document["findings"]);
+    assert_eq!(
+        document["answer"]["finding"], found[0]["id"],
+        "{}",
+        document["answer"]
+    );
+    let cost = found[0]["cost_ns_total"].as_i64().expect("ns");
+    assert!((cost - 5_000_000).abs() < 100_000, "{cost}");
+    let title = found[0]["title"].as_str().expect("a title");
+    assert!(title.contains("makes 1 of 40 decode steps"), "{title}");
+    assert!(of_kind(&document, "pause").is_empty());
+}
+
+/// Norms of five kernels (power, mean, root, two products) of 6 us in each of eight layers with a product of 40 us.
+fn separate_norms() -> Kineto {
+    let mut out = Kineto::default();
+    let mut at = 0.0;
+    for step in 0..10 {
+        let (mut begins, mut launched) = (at + 150.0, at + 3.0);
+        for _ in 0..8 {
+            for (name, dur) in [
+                ("void at::native::vectorized_elementwise_kernel<pow>", 6.0),
+                ("void at::native::reduce_kernel<MeanOps>", 6.0),
+                ("void at::native::vectorized_elementwise_kernel<rsqrt>", 6.0),
+                ("void at::native::elementwise_kernel<mul>", 6.0),
+                ("void at::native::vectorized_elementwise_kernel<add>", 6.0),
+                ("sgemm_128x64_kernel", 40.0),
+            ] {
+                out.kernel(name, launched, begins, dur);
+                launched += 3.0;
+                begins += dur + 1.0;
+            }
+        }
+        let mark = format!("ProfilerStep#{step}");
+        out.slice("user_annotation", &mark, at, begins - at, "");
+        at = begins + 5.0;
+    }
+    out
+}
+
+#[test]
+fn a_norm_of_separate_kernels_is_one_chain() {
+    let document = answer(&separate_norms());
+    let found = of_kind(&document, "unfused_chain");
+    assert_eq!(found.len(), 1, "{}", document["findings"]);
+    let title = found[0]["title"].as_str().expect("a title");
+    assert!(title.starts_with("40 small kernels in 8 chains"), "{title}");
+    // Five of 6 us with four gaps of 1 us between them, in eight layers.
+    let cost = found[0]["cost_ns_per_step"]["median"].as_i64();
+    assert_eq!(cost, Some(8 * 34_000));
+    // One kernel as long as one of them is left of each, and the gaps are gone.
+    let gain = found[0]["gain_ceiling_ns_per_step"].as_i64().expect("ns");
+    assert!((gain - 8 * 28_000).abs() < 8 * 2_000, "{gain}");
+}
+
+/// Two stages of a pipeline: rank 0 computes for 300 us, sends, and waits until rank 1 takes the message; that computes for 900 us.
+fn stages(folder: &std::path::Path, ranks: &[(u32, f64)]) {
+    let longest = ranks.iter().map(|rank| rank.1).fold(0.0, f64::max);
+    for (rank, computes) in ranks {
+        let mut out = Kineto::default();
+        for step in 0..12 {
+            let at = (longest + 100.0) * f64::from(step);
+            let mark = format!("ProfilerStep#{step}");
+            out.slice("user_annotation", &mark, at, longest + 90.0, "");
+            let (op, begin, end) = match rank {
+                0 => ("send", at + 20.0 + computes, at + longest + 60.0),
+                _ => ("recv", at + 20.0 + computes, at + longest + 60.0),
+            };
+            out.kernel("sgemm_128x64_kernel", at + 3.0, at + 15.0, *computes);
+            out.calls += 1;
+            let id = format!("\"correlation\":{}", out.calls);
+            out.slice("cuda_runtime", "cudaLaunchKernel", at + 8.0, 2.0, &id);
+            let on = format!(
+                "{id},\"device\":0,\"stream\":7,\"Collective name\":\"{op}\",\"In msg nelems\":4194304,\"Out msg nelems\":4194304,\"Group size\":2,\"dtype\":\"BFloat16\",\"Process Group Name\":\"pp0\""
+            );
+            out.slice(
+                "kernel",
+                "ncclDevKernel_SendRecv(args)",
+                begin,
+                end - begin,
+                &on,
+            );
+            out.slice(
+                "cuda_runtime",
+                "cudaDeviceSynchronize",
+                at + 12.0,
+                end - at - 8.0,
+                "",
+            );
+        }
+        let text = format!(
+            "{{\"schemaVersion\":1,\"distributedInfo\":{{\"backend\":\"nccl\",\"rank\":{rank},\"world_size\":2}},\"deviceProperties\":[{{\"id\":0,\"name\":\"NVIDIA H100 80GB HBM3\"}}],\"traceEvents\":[{}]}}",
+            out.events.join(",")
+        );
+        std::fs::write(folder.join(format!("rank{rank}.json")), text).expect("a file");
+    }
+}
+
+#[test]
+fn a_stage_that_others_wait_for_in_messages_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    stages(folder.path(), &[(0, 300.0), (1, 900.0)]);
+    let path = folder.path().display().to_string();
+    let text = String::from_utf8(why(&[&path, "--json"]).stdout).expect("text");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let found = of_kind(&document, "pipeline_bubble");
+    assert_eq!(found.len(), 1, "{}", document["answer"]);
+    assert_eq!(
+        document["answer"]["finding"], found[0]["id"],
+        "{}",
+        document["answer"]
+    );
+    assert_eq!(found[0]["where"]["rank"], 1);
+    let cost = found[0]["cost_ns_per_step"]["median"].as_i64().expect("ns");
+    assert!((cost - 595_000).abs() < 12_000, "{cost}");
+    let title = found[0]["title"].as_str().expect("a title");
+    assert!(
+        title.contains("computes 900.0 µs a step instead of 300.0 µs"),
+        "{title}"
+    );
+}
+
+#[test]
+fn notes_that_are_not_shown_are_counted() {
+    let folder = one_long_run().write();
+    for nth in 0..6 {
+        let name = format!("rank{nth}.json.gz");
+        std::fs::write(folder.path().join(name), b"no archive").expect("a file");
+    }
+    let path = folder.path().display().to_string();
+    let text = String::from_utf8(why(&[&path]).stdout).expect("text");
+    let shown = text
+        .lines()
+        .filter(|line| line.starts_with("note "))
+        .count();
+    let output = String::from_utf8(why(&[&path, "--json"]).stdout).expect("text");
+    let document: Value = serde_json::from_str(&output).expect("JSON");
+    let all = document["trust"]["notes"].as_array().expect("notes").len();
+    assert!(all >= 6 && shown == 4, "{all} {shown}\n{text}");
+    let more = format!("{} more notes, in --json", all - 3);
+    assert!(text.contains(&more), "{text}");
+}
+
+/// Thirty decode steps of 500 us in which a loop does `host` us of code; in two of them many functions take 60 us each.
+fn vague_pauses() -> Kineto {
+    let mut out = Kineto::default();
+    let mut at = 0.0;
+    for step in 0..30 {
+        let is_slow = [9, 21].contains(&step);
+        let mark = "execute_context_0(0)_generation_8(8)";
+        let begin = at;
+        at += 5.0;
+        out.slice(
+            "python_function",
+            "prepare.py(3): prepare_inputs",
+            at,
+            100.0,
+            "",
+        );
+        at += 101.0;
+        for function in 0..if is_slow { 10 } else { 0 } {
+            let name = format!("module{function}.py(1): part{function}");
+            out.slice("python_function", &name, at, 40.0, "");
+            at += 41.0;
+        }
+        out.kernel("gemm_kernel", at, at + 8.0, 370.0);
+        out.slice("cuda_runtime", "cudaStreamSynchronize", at + 5.0, 376.0, "");
+        at += 400.0;
+        out.slice("user_annotation", mark, begin, at - begin - 1.0, "");
+    }
+    out
+}
+
+#[test]
+fn a_named_cause_comes_before_a_few_steps_that_are_longer_for_several_things() {
+    let document = answer(&vague_pauses());
+    let pauses = of_kind(&document, "pause");
+    assert!(
+        pauses
+            .iter()
+            .all(|pause| pause["confidence"] != "established"),
+        "{pauses:?}"
+    );
+    let id = document["answer"]["finding"].as_str().expect("a finding");
+    assert!(id.starts_with("host_bound."), "{}", document["answer"]);
+}

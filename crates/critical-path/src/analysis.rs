@@ -127,6 +127,10 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
         edges: edges(graph),
         contradicted: graph.contradicted,
         collectives: graph.joined,
+        left_out: match options.step {
+            Some(_) => 0,
+            None => graph.steps.iter().map(Vec::len).sum::<usize>() - chosen.steps.len(),
+        },
         replay,
         window: WindowRow {
             begin_ns: chosen.window.begin_ns,
@@ -149,7 +153,7 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
         what_if: options
             .what_if
             .iter()
-            .map(|change| predict(graph, &chosen, change))
+            .map(|change| predict(graph, &chosen, change, true))
             .collect(),
         limits: limits(graph, &chosen, &whole),
         opportunities: opportunities(graph, &chosen, by_name, options.opportunities),
@@ -160,7 +164,7 @@ fn straggler(graph: &Graph, chosen: &Chosen) -> Option<Straggler> {
     let rank = straggler::candidate(graph, chosen.window)?;
     let action = Action::Rank { rank, factor: None };
     let change = Change::of(format!("rank:{rank}=median"), vec![action]);
-    let prediction = predict(graph, chosen, &change);
+    let prediction = predict(graph, chosen, &change, false);
     straggler::straggler(graph, rank, &prediction, chosen.window)
 }
 
@@ -174,7 +178,9 @@ fn straggler(graph: &Graph, chosen: &Chosen) -> Option<Straggler> {
 pub fn predictions(graph: &Graph, changes: &[Change]) -> Result<Vec<Prediction>, Error> {
     let mut chosen = choose(graph, &Options::default())?;
     chosen.model_error_pct = model(graph, &chosen).0.model_error_pct;
-    let each = changes.iter().map(|change| predict(graph, &chosen, change));
+    let each = changes
+        .iter()
+        .map(|change| predict(graph, &chosen, change, false));
     Ok(each.collect())
 }
 
@@ -287,6 +293,11 @@ fn choose(graph: &Graph, options: &Options) -> Result<Chosen, Error> {
     };
     let begin = each().map(|step| step.begin_ns).min();
     let end = each().map(|step| step.end_ns).max();
+    if let (Some(begin_ns), Some(end_ns), None) = (begin, end, options.step)
+        && let Some(chosen) = common(graph, &steps, Window { begin_ns, end_ns })
+    {
+        return Ok(chosen);
+    }
     let count = graph.steps.iter().map(Vec::len).max().unwrap_or(0);
     match (begin, end, options.step) {
         (Some(begin_ns), Some(end_ns), _) => Ok(Chosen {
@@ -297,6 +308,37 @@ fn choose(graph: &Graph, options: &Options) -> Result<Chosen, Error> {
         (_, _, Some(number)) if count > 0 => Err(Error::NoSuchStep { number, count }),
         _ => Err(Error::NoSteps),
     }
+}
+
+/// Returns the steps that all ranks have, where some begin or end before others do: a rank alone waits for none, so that a replay
+/// of its steps differs from what all of them would do. `None` where all have the same steps, ranks do not wait for each other, or
+/// these are less than half of the steps.
+fn common(graph: &Graph, steps: &[(usize, usize)], window: Window) -> Option<Chosen> {
+    if graph.joined == 0 {
+        return None;
+    }
+    let window = straggler::common_window(graph, window)?;
+    let own = |(recording, at): &(usize, usize)| &graph.steps[*recording][*at];
+    let mut left = steps.to_vec();
+    left.retain(|place| straggler::is_inside(own(place), window));
+    let number = |list: &[(usize, usize)], recording: usize| {
+        list.iter().filter(|place| place.0 == recording).count()
+    };
+    let is_enough = |recording| {
+        let left = number(&left, recording);
+        left > 0 && left * 2 >= number(steps, recording)
+    };
+    let mut recordings = (0..graph.steps.len()).filter(|at| !graph.steps[*at].is_empty());
+    if left.len() == steps.len() || !recordings.all(is_enough) {
+        return None;
+    }
+    let begin_ns = left.iter().map(|place| own(place).begin_ns).min()?;
+    let end_ns = left.iter().map(|place| own(place).end_ns).max()?;
+    Some(Chosen {
+        steps: left,
+        window: Window { begin_ns, end_ns },
+        model_error_pct: 0.0,
+    })
 }
 
 /// Returns the recording whose last step ends last, of those that cover the window; the first of equal ones.
@@ -342,6 +384,7 @@ fn recordings(graph: &Graph) -> Vec<RecordingRow> {
             main: main.map(|&(device, stream)| Place { device, stream }),
             ops: part.ops.len() as u64,
             unlinked: part.unlinked(),
+            lost_links: part.ops.lost_links,
             calls: part.host.calls.len() as u64,
             marks_without_work: place(part.assigned.host.len().saturating_sub(steps.len())),
             other_engines: part.other_engines,
@@ -386,7 +429,8 @@ fn segments(graph: &Graph, chosen: &Chosen) -> Vec<SegmentRow> {
     out
 }
 
-fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
+/// Predicts a change; `doubts_guesses` to replay it without guessed dependencies as well.
+fn predict(graph: &Graph, chosen: &Chosen, change: &Change, doubts_guesses: bool) -> Prediction {
     let replay = graph.replay(change, chosen.window);
     let ends = graph.new_ends(&replay, &chosen.steps);
     let (recorded_ns, predicted_ns) = (chosen.duration(), new_window(chosen, &ends));
@@ -399,9 +443,19 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
     {
         assumes.push("requests and data arrive as recorded");
     }
-    if graph.counts.keys().any(|key| key.1 != Evidence::Sure) {
+    let has_guesses = graph.counts.keys().any(|key| key.1 != Evidence::Sure);
+    if has_guesses {
         assumes.push("guessed dependencies hold");
     }
+    let of_guesses_ns = match has_guesses && doubts_guesses {
+        true => {
+            let effects = Effects::new(graph, change, chosen.window);
+            let replay = graph.run(&effects, chosen.window, Mode::Sure);
+            let other = new_window(chosen, &graph.new_ends(&replay, &chosen.steps));
+            (other - predicted_ns).abs()
+        }
+        false => 0,
+    };
     // How much a prediction depends on a gap that no work of the recording shows.
     let is_assumed = has_assumed_gap(graph, change);
     let swing_ns = |gap: Gap| {
@@ -436,7 +490,8 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
         predicted_ns,
         gain_ns,
         gain_pct: percent(gain_ns, recorded_ns),
-        uncertainty_pct: chosen.model_error_pct.abs() + percent(swing_ns, recorded_ns),
+        uncertainty_pct: chosen.model_error_pct.abs()
+            + percent(swing_ns.max(of_guesses_ns), recorded_ns),
         touched: replay.touched,
         assumes,
         steps: steps.collect(),

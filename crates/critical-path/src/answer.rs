@@ -7,7 +7,7 @@ use report::human;
 use trace_model::kernel::display_names;
 use trace_model::step_name::step_group;
 
-use crate::{Analysis, Group, Groups, Limit, ReplayError, StepRow, Straggler};
+use crate::{Analysis, Flag, Group, Groups, Limit, ReplayError, StepRow, Straggler};
 
 /// Minimum share of a second group that the sentence names, in percent.
 const ALSO: f64 = 5.0;
@@ -74,6 +74,16 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
         let text = "marks hold neither GPU activity nor runtime calls: they are no steps, and their time is in the step that follows";
         notes.push(Note::new("marks_without_work", text).count(u64::from(without)));
     }
+    if analysis.left_out > 0 {
+        let text = "steps are left out, as ranks whose recording begins later or ends earlier have no steps at that time";
+        notes.push(Note::new("common_steps", text).count(analysis.left_out as u64));
+    }
+    let mut steps = analysis.steps.iter();
+    if steps.any(|step| step.flags.contains(&Flag::Cut)) {
+        let text = "the recording ends before the GPU work of the last step, which takes longer than recorded: launches of it have no \
+                    GPU activity";
+        notes.push(Note::new("cut", text));
+    }
     let others: u32 = analysis
         .recordings
         .iter()
@@ -113,7 +123,17 @@ fn thin(analysis: &Analysis) -> Vec<Note> {
              well (ProfilerActivity.CUDA, rocprofv3 --kernel-trace)",
         ));
     }
-    if with_calls.any(|row| row.ops > 0 && row.unlinked == row.ops) {
+    let lost: u64 = analysis.recordings.iter().map(|row| row.lost_links).sum();
+    if lost > 0 {
+        let note = Note::new(
+            "lost_links",
+            "many GPU activities are not linked to the call that launched them, though such calls are recorded: no link is used, each \
+             activity belongs to the step in which it starts, and launch and host time are part of unknown; keep the correlation \
+             ids of the recording",
+        );
+        notes.push(note.count(lost));
+    }
+    if with_calls.any(|row| row.ops > 0 && row.unlinked == row.ops && row.lost_links == 0) {
         notes.push(Note::new(
             "no_flows",
             "no GPU activity is linked to the call that launched it: each belongs to the step in which it starts, and launch and \

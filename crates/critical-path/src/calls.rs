@@ -19,6 +19,12 @@ pub(crate) const QUIET_NS: i64 = 100_000;
 /// nanoseconds.
 const ISSUE_NS: i64 = 2_000;
 
+/// Part of the GPU time without a call from which links count as lost: one in so many.
+const LOST: i64 = 5;
+
+/// Launches without work to those with work from which links count as lost: one to so many.
+const LOST_CALLS: usize = 10;
+
 /// Kind of a runtime API call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallKind {
@@ -83,6 +89,25 @@ impl Calls {
     pub(crate) fn is_of_other(&self, call: usize) -> bool {
         let thread = self.thread[call] as usize;
         self.of_others.get(thread) == Some(&true)
+    }
+
+    /// Returns `true` if the call launches work on the device.
+    pub(crate) fn launches(&self, call: usize) -> bool {
+        matches!(self.kind[call], CallKind::Launch | CallKind::Graph)
+    }
+
+    /// Returns the number of launches in an interval that come behind all launches with work.
+    pub(crate) fn end_without_work(&self, (begin, end): (i64, i64)) -> usize {
+        let own = (0..self.len()).filter(|call| {
+            let at = self.begin[*call];
+            begin <= at && at < end && !self.is_of_other(*call)
+        });
+        let with = own.clone().filter(|call| self.submits(*call));
+        let Some(last) = with.map(|call| self.begin[call]).max() else {
+            return 0;
+        };
+        own.filter(|call| self.launches(*call) && self.begin[*call] > last)
+            .count()
     }
 
     pub(crate) fn waited(&self, call: usize) -> bool {
@@ -287,6 +312,31 @@ impl Host {
             span: (first, last),
             quiet: quiet.collect(),
         });
+    }
+
+    /// Returns `true` if so many links between calls and GPU activities are lost that those that are left mislead: much of the GPU
+    /// time has no call, while calls amid others have no work. Calls at the end are those whose work was not recorded any more,
+    /// and activities without any call may be of another process.
+    pub(crate) fn has_lost_links(&self, ops: &Ops, submitted_by: &[Option<SliceId>]) -> bool {
+        let (mut all, mut without) = (0_i64, 0_i64);
+        let mut submits = vec![false; self.calls.len()];
+        for (op, slice) in submitted_by.iter().enumerate() {
+            let ns = ops.end[op] - ops.start[op];
+            all += ns;
+            match slice.and_then(|slice| self.call_of(slice)) {
+                Some(call) => submits[call as usize] = true,
+                None => without += ns,
+            }
+        }
+        let calls = &self.calls;
+        let with = (0..calls.len()).filter(|call| submits[*call]);
+        let Some(last) = with.clone().map(|call| calls.begin[call]).max() else {
+            return false;
+        };
+        let empty = (0..calls.len())
+            .filter(|call| calls.launches(*call) && !submits[*call] && calls.begin[*call] < last);
+        without.saturating_mul(LOST) >= all
+            && empty.count().saturating_mul(LOST_CALLS) >= with.count()
     }
 
     /// Links GPU activities to the calls that submitted them.

@@ -33,6 +33,8 @@ pub(crate) struct Ops {
     pub(crate) streams: Vec<(i64, i64)>,
     /// Index of the stream with the most computation.
     pub(crate) main: u32,
+    /// Number of activities whose links to calls are lost, where that is so many that the others are left out as well.
+    pub(crate) lost_links: u64,
 }
 
 impl Ops {

@@ -497,8 +497,12 @@ fn read(
     marks: &[Mark],
     ahead: &Clocks,
 ) -> (Ops, Host, u32) {
-    let (mut ops, submitted_by) = Ops::read(index, names, ahead);
+    let (mut ops, mut submitted_by) = Ops::read(index, names, ahead);
     let mut host = Host::read(index, names);
+    if host.has_lost_links(&ops, &submitted_by) {
+        ops.lost_links = submitted_by.iter().filter(|call| call.is_none()).count() as u64;
+        submitted_by.fill(None);
+    }
     let is_async = |name| names.text(name).contains("Async");
     let is_pageable = |name| names.text(name).contains("Pageable");
     host.link(&mut ops, &submitted_by, is_async, is_pageable);

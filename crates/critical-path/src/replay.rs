@@ -5,7 +5,7 @@
 //! one; the excess is unexplained.
 
 use crate::change::{Action, Change};
-use crate::class::EdgeKind;
+use crate::class::{EdgeKind, Evidence};
 use crate::effect::{Effects, Scope};
 use crate::graph::{Graph, NodeOf};
 use crate::names::NONE;
@@ -42,6 +42,8 @@ impl Window {
 pub(crate) enum Mode {
     /// Latencies as recorded, with unexplained time.
     Recorded,
+    /// The same without guessed dependencies: what they explain is unexplained.
+    Sure,
     /// Typical latencies alone.
     Model,
 }
@@ -79,10 +81,20 @@ impl Graph {
             let scope = Scope { part, of, node };
             let mut latest: Option<i64> = None;
             let mut waits = false;
+            // The latest arrival in the recording without the guessed ones, where some are left out.
+            let (mut is_left_out, mut sure) = (false, i64::MIN);
             for (at, edge) in self.edges_at(node) {
+                if mode == Mode::Sure {
+                    if edge.evidence != Evidence::Sure {
+                        is_left_out = true;
+                        continue;
+                    }
+                    let arrival = self.time[edge.from as usize].saturating_add(self.price_of(at).0);
+                    sure = sure.max(arrival);
+                }
                 waits = true;
                 let known = match mode {
-                    Mode::Recorded => effects.unchanged(self, at, edge),
+                    Mode::Recorded | Mode::Sure => effects.unchanged(self, at, edge),
                     Mode::Model => None,
                 };
                 let changed = match known {
@@ -116,7 +128,8 @@ impl Graph {
             }
             let residual = match mode {
                 Mode::Model => 0,
-                Mode::Recorded => {
+                Mode::Sure if is_left_out => recorded.saturating_sub(sure).max(0),
+                Mode::Recorded | Mode::Sure => {
                     let (left, is_touched) =
                         effects.residual(self, scope, self.residual[node as usize]);
                     touched += u64::from(is_touched);

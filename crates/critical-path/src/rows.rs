@@ -24,6 +24,9 @@ pub struct RecordingRow {
     pub ops: u64,
     /// Number of GPU activities without a recorded launch.
     pub unlinked: u64,
+    /// Number of GPU activities whose links to calls are lost, where that is so many that no link is used; else 0.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lost_links: u64,
     /// Number of runtime API calls.
     pub calls: u64,
     /// Number of marks of steps without GPU activity and runtime calls: their time is in the step that follows.
@@ -39,6 +42,22 @@ pub struct RecordingRow {
     reason = "serde passes a reference"
 )]
 fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_no_step(count: &usize) -> bool {
     *count == 0
 }
 
@@ -290,6 +309,9 @@ pub struct Analysis {
     pub contradicted: u64,
     /// Number of collectives that several ranks share.
     pub collectives: u64,
+    /// Number of steps of single ranks that are left out, as other ranks have no steps at that time.
+    #[serde(skip_serializing_if = "is_no_step")]
+    pub left_out: usize,
     /// The error of the model.
     pub replay: ReplayError,
     /// The window.

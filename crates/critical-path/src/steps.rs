@@ -37,6 +37,8 @@ pub enum Flag {
     Hidden,
     /// It has no GPU work: it ends with its last call.
     Host,
+    /// The recording ends before its last work: launches of it have none.
+    Cut,
 }
 
 impl Flag {
@@ -47,6 +49,7 @@ impl Flag {
             Self::Clipped => "clipped",
             Self::Hidden => "hidden",
             Self::Host => "host",
+            Self::Cut => "cut",
         }
     }
 }
@@ -257,8 +260,17 @@ pub(crate) fn steps(part: &Part, assigned: &Assigned, offset: u32) -> Vec<Step> 
             node,
         });
     }
+    if let Some(last) = out.last_mut()
+        && !last.flags.contains(&Flag::Host)
+        && calls.end_without_work(last.host_ns) >= LEAST_CUT
+    {
+        last.flags.push(Flag::Cut);
+    }
     out
 }
+
+/// Fewer launches than this without work at the end of a recording do not show that it ends before the work does.
+const LEAST_CUT: usize = 2;
 
 /// Returns when the first step begins: with its mark, after earlier work, or with its first work.
 fn first_begin(part: &Part, assigned: &Assigned, step: usize) -> (i64, Option<Flag>) {

@@ -85,7 +85,7 @@ pub(crate) fn straggler(
 
 /// Returns the part of a window in which all ranks have steps, if some rank lacks steps and there is such a part: sums over
 /// different steps do not compare.
-fn common_window(graph: &Graph, window: Window) -> Option<Window> {
+pub(crate) fn common_window(graph: &Graph, window: Window) -> Option<Window> {
     let counts: Vec<usize> = (0..graph.parts.len())
         .map(|at| inside(graph.steps(at), window).count())
         .collect();
@@ -109,10 +109,13 @@ fn common_window(graph: &Graph, window: Window) -> Option<Window> {
 
 /// Returns the steps whose middle lies in a window.
 fn inside(steps: &[Step], window: Window) -> impl Iterator<Item = &Step> {
-    steps.iter().filter(move |step| {
-        let middle = step.begin_ns + step.duration_ns() / 2;
-        window.begin_ns <= middle && middle <= window.end_ns
-    })
+    steps.iter().filter(move |step| is_inside(step, window))
+}
+
+/// Returns `true` if the middle of a step lies in a window.
+pub(crate) fn is_inside(step: &Step, window: Window) -> bool {
+    let middle = step.begin_ns + step.duration_ns() / 2;
+    window.begin_ns <= middle && middle <= window.end_ns
 }
 
 /// Returns the time of GPU activities, host code and calls of a rank in a window, by name; without waits and collectives.

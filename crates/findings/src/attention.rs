@@ -3,7 +3,7 @@
 use critical_path::Class;
 use trace_model::kernel::KernelClass;
 
-use crate::job::Chain;
+use crate::chains::Chain;
 
 /// Most kernels between the two products: scale, mask, conversions and the softmax.
 const BETWEEN: u64 = 8;

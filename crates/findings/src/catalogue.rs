@@ -39,6 +39,9 @@ pub struct Kind {
     /// It differs from other steps or other ranks, so that it is no part of how the engine works.
     #[serde(default)]
     pub is_deviation: bool,
+    /// It is a deviation only where it is established: else several things differ, none of which is named.
+    #[serde(default)]
+    pub is_deviation_if_sure: bool,
     /// Title with places in braces.
     pub title: String,
     /// When it is reported.

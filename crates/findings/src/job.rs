@@ -1,13 +1,13 @@
 //! All recordings of one job: their graph, their steps, and where the time of each step went.
 
-use critical_path::{Analysis, Change, Class, Graph, Group, Options, StepRow, analyse};
+use critical_path::{Analysis, Change, Class, Flag, Graph, Group, Options, StepRow, analyse};
 use gpu_time::comm::{CollectiveTime, Job as CommJob, RankDigest, assign_ranks};
 use rustc_hash::FxHashMap;
 use trace_model::Waiting;
 use trace_model::interval::Interval;
-use trace_model::kernel::KernelClass;
 use trace_model::step_name::{step_batch, step_group};
 
+use crate::chains::{Chain, Chains};
 use crate::document::{Note, Side};
 use crate::left_out::{leave_out_behind_others, leave_out_warm_up};
 use crate::place_in_code::place_in_code;
@@ -74,17 +74,6 @@ pub(crate) struct Gap {
     pub(crate) longest_ns: i64,
 }
 
-/// Number of elementwise kernels one after the other from which they are a chain.
-const CHAIN: u64 = 3;
-
-/// Elementwise kernels one after the other.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Chain {
-    pub(crate) kernels: u64,
-    /// Their time with the gaps between them.
-    pub(crate) ns: i64,
-}
-
 /// A step of the rank that the answer is about.
 #[derive(Clone, Debug)]
 pub(crate) struct StepFact {
@@ -92,7 +81,7 @@ pub(crate) struct StepFact {
     pub(crate) phase: String,
     /// Its time by class and name, most first; adds up to the step time.
     pub(crate) items: Vec<Item>,
-    /// Runs of elementwise kernels with nothing else between them.
+    /// Runs of elementwise kernels with nothing but reductions between them.
     pub(crate) chains: Vec<Chain>,
     /// Attention in separate kernels: product, softmax and what is between, product.
     pub(crate) attention: Vec<Chain>,
@@ -438,10 +427,8 @@ impl Job {
             let mut in_gap: FxHashMap<String, i64> = FxHashMap::default();
             let mut is_first = true;
             let mut overhead = 0;
-            let mut chains: Vec<Chain> = Vec::new();
+            let mut chains = Chains::default();
             let mut attention = crate::attention::Separate::default();
-            // The chain so far, and the time since its last kernel.
-            let (mut chain, mut since) = (Chain::default(), 0);
             for segment in self.graph.path(self.at, step) {
                 let whole = segment.end_ns - segment.begin_ns;
                 let is_wait = segment.class.group() == Group::Sync;
@@ -477,21 +464,7 @@ impl Job {
                         }
                     }
                 }
-                match segment.class {
-                    Class::Kernel(KernelClass::Elementwise) => {
-                        let between = if chain.kernels > 0 { since } else { 0 };
-                        chain.kernels += 1;
-                        chain.ns += between + whole;
-                        since = 0;
-                    }
-                    Class::Queue | Class::LaunchCall | Class::LaunchLatency | Class::Dispatch => {
-                        since += whole;
-                    }
-                    _ => {
-                        chains.push(std::mem::take(&mut chain));
-                        since = 0;
-                    }
-                }
+                chains.add(segment.class, whole);
                 attention.add(segment.class, whole);
                 let idle = match segment.class.group() {
                     Group::Gpu => 0,
@@ -555,8 +528,6 @@ impl Job {
                 }
             }
             gaps.extend(gap);
-            chains.push(chain);
-            chains.retain(|chain| chain.kernels >= CHAIN);
             let mut items: Vec<Item> = sums.drain().map(|(_, item)| item).collect();
             items.sort_by(|a, b| {
                 let key = |item: &Item| (std::cmp::Reverse(item.ns), item.class, item.portion);
@@ -570,12 +541,14 @@ impl Job {
                 row: (*row).clone(),
                 phase,
                 items,
-                chains,
+                chains: chains.finish(),
                 attention: attention.found,
                 gaps,
                 overhead_ns: overhead,
                 is_behind_other,
-                is_used: row.duration_ns > 0 && !row.flags.contains(&critical_path::Flag::Clipped),
+                is_used: row.duration_ns > 0
+                    && !row.flags.contains(&Flag::Clipped)
+                    && !row.flags.contains(&Flag::Cut),
                 batch: batch.and_then(|batch| batch.batch_size()),
                 tokens: batch.and_then(|batch| batch.all_tokens()),
             });
@@ -608,7 +581,10 @@ impl Job {
         if let Some(text) = leave_out_warm_up(&mut steps, self.focus) {
             self.notes.push(note("warm_up", &text));
         }
-        if self.headline_facts().is_cut {
+        // The step in which the file ends is not used; its missing work shows it as well.
+        let mut flags = steps.iter().flat_map(|step| &step.row.flags);
+        let is_known = flags.any(|flag| *flag == Flag::Cut);
+        if self.headline_facts().is_cut && !is_known {
             let last = steps.iter().rposition(|step| step.is_used);
             if let Some(last) = last.filter(|at| self.focus != Some(*at)) {
                 steps[last].is_used = false;

@@ -26,6 +26,7 @@ mod attention;
 mod beside;
 mod budget;
 mod catalogue;
+mod chains;
 mod comparison;
 mod cut;
 mod document;

@@ -6,6 +6,7 @@ use gpu_time::{GpuWork, KernelOptions, KernelsBy, MemoryLines, Recorder};
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::interval::Interval;
+use trace_model::kernel::collective::CollectiveOp;
 use trace_model::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
 use trace_model::{Rank, Severity, Slice, Trace};
 
@@ -136,6 +137,8 @@ pub(crate) struct Facts {
     pub(crate) busy: Vec<Interval>,
     /// When kernels other than collectives ran, ascending and apart.
     pub(crate) computing: Vec<Interval>,
+    /// Messages between two ranks, ascending in start.
+    pub(crate) messages: Vec<Interval>,
     pub(crate) limits: Limits,
     /// Products by module, ascending.
     pub(crate) modules: Vec<ModuleCall>,
@@ -157,6 +160,7 @@ impl Facts {
             point.at_ns = to(point.at_ns);
         }
         let own = self.recording_at.iter_mut().chain(&mut self.busy);
+        let own = own.chain(&mut self.messages);
         for (begin, end) in own.chain(&mut self.computing) {
             (*begin, *end) = (to(*begin), to(*end));
         }
@@ -270,9 +274,11 @@ impl Recording {
         let runs = runs_of(&work);
         let captures: Vec<GpuWork<'_>> = captures.iter().map(|trace| GpuWork::new(trace)).collect();
         let (limits, modules, module_names) = limits_of(&work, &captures);
+        let messages = messages_of(&digest);
         let facts = Facts {
             name: name.to_owned(),
             rank: digest.rank.0,
+            messages,
             side: Side::Only,
             format: meta.format.to_owned(),
             world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
@@ -402,6 +408,19 @@ fn captures_at(index: &TraceIndex<'_>) -> Vec<i64> {
     let mut begins: Vec<i64> = begins.map(|call| call.ts().nanos()).collect();
     begins.sort_unstable();
     begins
+}
+
+/// Returns when messages between two ranks were under way.
+fn messages_of(digest: &RankDigest) -> Vec<Interval> {
+    let is_message = |run: &&gpu_time::comm::Run| {
+        let kind = digest.kinds.get(run.kind as usize);
+        kind.is_some_and(|kind| {
+            matches!(kind.op, Some(CollectiveOp::Send | CollectiveOp::Recv))
+                || kind.pair(digest.rank.0).is_some()
+        })
+    };
+    let runs = digest.runs.iter().filter(is_message);
+    runs.map(|run| (run.start_ns, run.end_ns)).collect()
 }
 
 /// Returns `true` if a graph is captured.

@@ -26,6 +26,9 @@ const ABOUT: f64 = 0.9;
 /// Part of the gain of the largest cause from which one that differs from other steps or ranks is the answer.
 const DEVIATION: f64 = 0.5;
 
+/// Classes of kernels that are no work of a model's layers.
+const BESIDE_LAYERS: [&str; 4] = ["sort", "sampling", "random", "copy"];
+
 /// What recordings lack where the distance from the limit is not known.
 const LIMIT_LACKS: [&str; 2] = ["sizes of operators", "capture of the graphs"];
 
@@ -53,34 +56,39 @@ pub(crate) fn answer(
     let cause = findings
         .iter()
         .find(|finding| is_answer(catalogue, finding));
+    // Shares of different phases compare as shares of all.
+    let saves = |finding: &Finding| {
+        let steps = i64::try_from(finding.of_steps).unwrap_or(1);
+        share(finding.gain_ceiling_ns_per_step.saturating_mul(steps), all)
+    };
     // What differs from other steps or ranks is abnormal, what all of them have may be as it has to be.
     let deviation = findings.iter().find(|finding| {
-        let kind = catalogue.kind(&finding.kind);
-        let least = cause.map_or(0.0, |cause| cause.gain_pct * DEVIATION);
-        kind.is_some_and(|kind| kind.is_deviation)
-            && is_answer(catalogue, finding)
-            && finding.gain_pct >= least
+        let least = cause.map_or(0.0, |cause| saves(cause) * DEVIATION);
+        is_deviation(catalogue, finding) && is_answer(catalogue, finding) && saves(finding) >= least
     });
-    let is_usual = cause
-        .and_then(|cause| catalogue.kind(&cause.kind))
-        .is_some_and(|kind| !kind.is_deviation);
+    let is_usual = cause.is_some_and(|cause| !is_deviation(catalogue, cause));
     let cause = match deviation.filter(|_| is_usual) {
         Some(deviation) => Some(deviation),
         None => cause,
     };
     // What was recorded directly comes before what is likely, if it saves about as much.
     let sure = findings.iter().find(|finding| {
-        let least = cause.map_or(f64::INFINITY, |cause| cause.gain_pct * ABOUT);
+        let least = cause.map_or(f64::INFINITY, |cause| saves(cause) * ABOUT);
         finding.confidence == Confidence::Established
             && is_answer(catalogue, finding)
-            && finding.gain_pct >= least
+            && saves(finding) >= least
     });
     let is_sure = cause.is_some_and(|cause| cause.confidence == Confidence::Established);
     let cause = match sure.filter(|_| !is_sure) {
         Some(sure) => Some(sure),
         None => cause,
     };
-    let unknown = undivided(job, phase);
+    let stages = findings.iter().filter(|finding| {
+        finding.kind == "pipeline_bubble" && Some(&phase.name) == finding.place.phase.as_ref()
+    });
+    // Waiting for a stage of the pipeline is known as that.
+    let stages: f64 = stages.map(|finding| finding.share_pct).sum();
+    let unknown = undivided(job, phase) - stages;
     let is_most = match cause {
         Some(cause) => unknown >= UNDIVIDED_PCT && cause.gain_pct < unknown,
         None if bound(job, phase) == Some(Group::Comm) => unknown >= UNDIVIDED_PCT,
@@ -112,6 +120,14 @@ pub(crate) fn answer(
     limit_or_nothing(job, phase, catalogue, findings, missing)
 }
 
+/// Returns `true` for a finding that differs from other steps or ranks.
+fn is_deviation(catalogue: &Catalogue, finding: &Finding) -> bool {
+    let is_sure = finding.confidence == Confidence::Established;
+    catalogue
+        .kind(&finding.kind)
+        .is_some_and(|kind| kind.is_deviation && (is_sure || !kind.is_deviation_if_sure))
+}
+
 /// Gain below which a likely cause that all steps have is no answer for steps that are nearly all GPU work, in percent.
 const SMALL_PCT: f64 = 6.0;
 
@@ -119,11 +135,8 @@ const SMALL_PCT: f64 = 6.0;
 const NEARLY_GPU: f64 = 75.0;
 
 fn is_small(job: &Job, phase: &Phase, catalogue: &Catalogue, cause: &Finding) -> bool {
-    let is_deviation = catalogue
-        .kind(&cause.kind)
-        .is_some_and(|kind| kind.is_deviation);
     let gpu = job.of(phase).map(|step| step.row.groups.of(Group::Gpu));
-    !is_deviation
+    !is_deviation(catalogue, cause)
         && cause.confidence < Confidence::Established
         && cause.gain_pct < SMALL_PCT
         && share(gpu.sum(), phase.total_ns) >= NEARLY_GPU
@@ -487,10 +500,17 @@ fn limit_or_nothing(
     let is_gpu = matches!(group, Group::Gpu);
     if is_gpu && part >= 50.0 {
         answer.shape = Shape::Limit;
-        let unknown = findings.iter().find(|finding| {
-            finding.kind == "device_limit"
-                && finding.place.phase.as_deref() == Some(phase.name.as_str())
+        let of_kind = |kind: &str| {
+            findings.iter().find(|finding| {
+                finding.kind == kind && finding.place.phase.as_deref() == Some(phase.name.as_str())
+            })
+        };
+        // What dominates and is no work of the layers is what to look at.
+        let beside = of_kind("kernel_class_dominates").filter(|finding| {
+            let class = finding.place.name.as_deref().unwrap_or("");
+            BESIDE_LAYERS.contains(&class)
         });
+        let unknown = beside.or_else(|| of_kind("device_limit"));
         answer.finding = unknown.map(|finding| finding.id.clone());
         let one = phase.steps.len() == 1;
         answer.sentence = format!(

@@ -122,10 +122,34 @@ fn main_budget(document: &Document) -> Option<&Budget> {
         .or_else(|| document.budget.first())
 }
 
+/// Number of notes that the text shows; one more if it is the last.
+const NOTES: usize = 3;
+
+/// Maximum number of lines of a note.
+const NOTE_LINES: usize = 4;
+
 fn trust(document: &Document, width: usize) -> Vec<String> {
     let mut out = indented("trust", &trust_words(document), width);
-    for note in document.trust.notes.iter().take(3) {
-        out.extend(indented("note", &note.text, width).into_iter().take(4));
+    let notes = &document.trust.notes;
+    // A line that counts one note takes the place of that note.
+    let shown = match notes.len() {
+        n if n <= NOTES + 1 => n,
+        _ => NOTES,
+    };
+    for note in notes.iter().take(shown) {
+        let mut lines = indented("note", &note.text, width);
+        if lines.len() > NOTE_LINES {
+            lines.truncate(NOTE_LINES);
+            if let Some(last) = lines.last_mut() {
+                let kept: String = last.chars().take(width.saturating_sub(4)).collect();
+                *last = format!("{} ...", kept.trim_end());
+            }
+        }
+        out.extend(lines);
+    }
+    if notes.len() > shown {
+        let more = format!("{} more notes, in --json", notes.len() - shown);
+        out.extend(indented("note", &more, width));
     }
     out
 }

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
+use trace_model::kernel::{KernelClass, class_of};
 use trace_model::step_name::{
     self, StepBatch, StepPhase, phase_of_word, phase_word, step_batch, step_phase,
 };
@@ -331,7 +332,8 @@ const SAME_CALLS: f64 = 1.1;
 /// Cycles that compute far more than the others, and other things: prompts.
 ///
 /// How long a cycle computes does not tell a prompt from a slow step. Those that call the same kernels equally often are steps
-/// like the others, however long they take; if all do, nothing tells what any cycle is for.
+/// like the others, however long they take; if all do, nothing tells what any cycle is for. Only a model that attends has prompts
+/// and tokens: a loop of other work has long cycles of other kernels as well.
 fn by_work(timeline: &Timeline<'_>, cuts: &Cuts, verdicts: &mut [Verdict]) {
     const MORE_WORK: f64 = 1.8;
     /// Part of the time in other kernels, or in other numbers of them, from which on the work is another.
@@ -360,11 +362,14 @@ fn by_work(timeline: &Timeline<'_>, cuts: &Cuts, verdicts: &mut [Verdict]) {
         return;
     };
     let usual = usual_calls(whole.into_iter().filter(|own| own.time < long));
-    let is_prompt: Vec<bool> = computed
-        .iter()
-        .map(|own| own.time >= long && own.other_work(&usual) >= OTHER)
-        .collect();
-    if !is_prompt.contains(&true) {
+    let is_other = |own: &Computed| own.time >= long && own.other_work(&usual) >= OTHER;
+    let is_prompt: Vec<bool> = computed.iter().map(is_other).collect();
+    let attends = |own: &Computed| {
+        let mut names = own.kernels.keys().map(|name| timeline.trace.text(*name));
+        names.any(|name| class_of(name) == KernelClass::Attention)
+    };
+    let mut prompts = computed.iter().filter(|own| is_other(own));
+    if !is_prompt.contains(&true) || !prompts.all(attends) {
         return;
     }
     for (verdict, is_prompt) in verdicts.iter_mut().zip(is_prompt) {

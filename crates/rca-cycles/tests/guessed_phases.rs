@@ -74,7 +74,7 @@ fn a_slower_loader_is_found_although_it_hides_the_long_steps() {
 
 #[test]
 fn what_the_device_computes_tells_long_steps_whatever_the_host_does() {
-    let kernels = Some(["token_kernel", "prompt_kernel"]);
+    let kernels = Some(["paged_attention_token", "flash_attention_prompt"]);
     let (normal, abnormal) = (
         steps(50, 1_000, 4, kernels),
         steps(1_500, 1_000, 4, kernels),
@@ -83,6 +83,16 @@ fn what_the_device_computes_tells_long_steps_whatever_the_host_does() {
     let phases: Vec<Phase> = found.phases.iter().map(|p| p.phase).collect();
     assert_eq!(phases, [Phase::Decode, Phase::Prefill]);
     assert_eq!(found.culprits[0].name, "Loader.fetch");
+}
+
+#[test]
+fn long_steps_of_other_work_are_no_prompts_where_nothing_attends() {
+    for long in ["evaluate_kernel", "gemm_kernel"] {
+        let kernels = Some(["train_kernel", long]);
+        let analysis = analyse(&steps(50, 1_000, 4, kernels), &Options::default()).unwrap();
+        let phases: Vec<Phase> = analysis.cycles.iter().map(|c| c.phase).collect();
+        assert!(phases.iter().all(|p| *p == Phase::Unknown), "{phases:?}");
+    }
 }
 
 #[test]

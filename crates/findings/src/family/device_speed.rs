@@ -63,6 +63,8 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         .collect();
     let mut values = Vec::new();
     let mut factors = Vec::new();
+    // All steps, for a device that slows down from step to step: then few are as fast as it was.
+    let mut course: Vec<(usize, i64, f64)> = Vec::new();
     for (at, step) in phase.steps.iter().zip(&each) {
         let (mut here, mut there, mut slower, mut all, mut names) = (0_i64, 0_i64, 0_i64, 0_i64, 0);
         for (name, (calls, ns)) in step {
@@ -78,6 +80,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             }
         }
         let factor = here as f64 / there.max(1) as f64;
+        course.push((*at, here, factor));
         let is_slow =
             (SLOWER..FASTEST).contains(&factor) && names >= 3 && slower as f64 >= PART * all as f64;
         if is_slow {
@@ -112,6 +115,12 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     {
         return None;
     }
+    let drift = drift(&course);
+    let is_drift = drift.is_some();
+    if let Some((longer, last)) = drift {
+        values = longer;
+        factors = vec![last];
+    }
     let mut draft = Draft::new("slow_device_phase", phase);
     draft.values = values;
     draft.reported(context.catalogue, phase)?;
@@ -130,6 +139,85 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     draft
         .commands
         .push(format!("inferscope trace-info kernels {}", context.traces));
-    let count = draft.values.len().to_string();
-    Some(draft.word("factor", factor).word("count", count))
+    let word = crate::draft::phase_word(&phase.name);
+    let than = match is_drift {
+        true => format!("in the last {word} steps as in the first, growing from step to step"),
+        false => format!("in {} {word} steps as in the others", draft.values.len()),
+    };
+    Some(draft.word("factor", factor).word("than", than))
+}
+
+/// Share of the pairs of steps in which the later one has to be slower for a drift.
+const ORDERED: f64 = 0.9;
+
+/// Most pairs of steps that are compared.
+const PAIRS: usize = 300;
+
+/// Returns what each step takes longer than the first ones, and the factor of the last ones, if the device slows down from step to
+/// step: a jump is another state, not a drift.
+#[expect(clippy::cast_precision_loss, reason = "ratios")]
+fn drift(course: &[(usize, i64, f64)]) -> Option<(Vec<(usize, i64)>, f64)> {
+    let middle = |steps: &[(usize, i64, f64)]| {
+        let mut factors: Vec<f64> = steps.iter().map(|step| step.2).collect();
+        factors.sort_by(f64::total_cmp);
+        factors.get(factors.len() / 2).copied()
+    };
+    let first = middle(course.get(..LEAST)?)?;
+    let last = middle(course.get(course.len().checked_sub(LEAST)?..)?)?;
+    let growth = last - first;
+    if first <= 0.0 || last / first < SLOWER {
+        return None;
+    }
+    // Half of the way at once is a jump; single slow steps are none.
+    let few: Vec<f64> = course
+        .chunks(LEAST)
+        .filter_map(|steps| middle(steps))
+        .collect();
+    if few.windows(2).any(|pair| pair[1] - pair[0] > growth / 2.0) {
+        return None;
+    }
+    let stride = course.len().div_ceil(PAIRS);
+    let sample: Vec<f64> = course.iter().step_by(stride).map(|step| step.2).collect();
+    let (mut ordered, mut all) = (0_usize, 0_usize);
+    for (at, early) in sample.iter().enumerate() {
+        let later = sample.get(at + 1..).unwrap_or_default();
+        ordered += later.iter().filter(|late| *late > early).count();
+        all += later.len();
+    }
+    if (ordered as f64) < ORDERED * all as f64 {
+        return None;
+    }
+    let longer = course.iter().map(|(at, here, factor)| {
+        let excess = *here as f64 * (1.0 - first / factor.max(first));
+        (*at, crate::numbers::whole_ns(excess))
+    });
+    Some((longer.filter(|(_, ns)| *ns > 0).collect(), last / first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(factors: impl Iterator<Item = f64>) -> Vec<(usize, i64, f64)> {
+        let each = factors.enumerate();
+        each.map(|(at, factor)| (at, crate::numbers::whole_ns(1e6 * factor), factor))
+            .collect()
+    }
+
+    #[test]
+    fn a_drift_is_measured_from_the_first_steps_and_a_jump_is_none() {
+        let noise = |at: i32| f64::from(at * 7 % 5) * 0.001;
+        let growing = course((0..40).map(|at| 1.0 + 0.01 * f64::from(at) + noise(at)));
+        let (longer, factor) = drift(&growing).expect("a drift");
+        // One hundredth more a step: 0.195 of a millisecond on average.
+        let mean = longer.iter().map(|(_, ns)| *ns).sum::<i64>() / 40;
+        assert!((mean - 185_000).abs() < 10_000, "{mean}");
+        assert!((factor - 1.37).abs() < 0.03, "{factor}");
+        let jump = course((0..40).map(|at| if at < 25 { 1.0 } else { 1.3 } + noise(at)));
+        assert!(drift(&jump).is_none());
+        let steady = course((0..40).map(|at| 1.0 + noise(at)));
+        assert!(drift(&steady).is_none());
+        let pulses = course((0..40).map(|at| 1.0 + 0.3 * f64::from(at % 4) / 3.0));
+        assert!(drift(&pulses).is_none());
+    }
 }

@@ -93,6 +93,45 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     out
 }
 
+/// Operators on the host where several share the time: none of them alone is why the GPU waits.
+pub(super) fn operators(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
+    let job = context.job;
+    let takes = |item: &Item| item.class == Class::HostOp && !item.name.is_empty();
+    let mut draft = Draft::new("host_bound", phase).over_idle(job, phase, takes);
+    draft.reported(context.catalogue, phase)?;
+    let names = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
+    let all: i64 = names.iter().map(|(_, ns)| ns).sum();
+    let (first, ns) = names.first()?;
+    // One that takes most of it is named by itself.
+    if ns * 4 > all * 3 {
+        return None;
+    }
+    draft.strength = Strength::Favoured;
+    draft.gain = replay("host:class:host_op=0");
+    draft.about = "operators".to_owned();
+    draft.rank = super::place_of(context, phase, takes);
+    for (name, ns) in names.iter().take(4) {
+        let text = format!(
+            "{}: {} on the path of {}",
+            words::function(name),
+            crate::numbers::time(*ns),
+            crate::numbers::counted(phase.steps.len() as u64, "step", "steps")
+        );
+        draft.evidence.push(crate::draft::said(job, text));
+    }
+    draft.commands.push(context.path_command(&draft));
+    let name = format!(
+        "the work of {} on the host, most of it {},",
+        crate::numbers::counted(names.len() as u64, "operator", "operators"),
+        words::function(first)
+    );
+    Some(
+        draft
+            .word("name", name)
+            .word("does", "keeps the GPU waiting"),
+    )
+}
+
 /// Returns `true` in a recording without steps if one of the calls takes most of the time of all: the first use of the device creates
 /// its context.
 fn is_first_call(job: &Job, phase: &Phase, takes: impl Fn(&Item) -> bool) -> bool {

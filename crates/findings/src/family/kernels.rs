@@ -504,12 +504,13 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let chains = middle(&|step: &StepFact| step.chains.len() as u64);
     draft.strength = Strength::Favoured;
     draft.rank = Some(job.rank());
-    let is_elementwise = |item: &Item| item.class == Class::Kernel(KernelClass::Elementwise);
-    let kernels = sums(job, phase, |item| {
-        is_elementwise(item).then(|| item.name.clone())
-    });
+    let is_small = |item: &Item| {
+        let (elementwise, reduction) = (KernelClass::Elementwise, KernelClass::Reduction);
+        item.class == Class::Kernel(elementwise) || item.class == Class::Kernel(reduction)
+    };
+    let kernels = sums(job, phase, |item| is_small(item).then(|| item.name.clone()));
     // One glob: neighbours of different globs would not become one.
-    let stem = kernels.iter().find_map(|(name, _)| stem(name));
+    let stem = common_word(&kernels).or_else(|| kernels.iter().find_map(|(name, _)| stem(name)));
     // One kernel reads and writes once: of n kernels as long as each other, one is left.
     draft.gain = match (stem, chains > 0) {
         (Some(stem), true) => {
@@ -530,7 +531,7 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         let calls: u64 = job
             .of(phase)
             .flat_map(|step| &step.items)
-            .filter(|item| is_elementwise(item) && item.name == *name)
+            .filter(|item| is_small(item) && item.name == *name)
             .map(|item| item.count)
             .sum();
         draft.evidence.push(said(
@@ -611,6 +612,20 @@ fn separate_attention(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             .word("count", report::human::count(kernels.unsigned_abs()))
             .word("chains", report::human::count(chains.unsigned_abs())),
     )
+}
+
+/// Share of the time of small kernels from which one of them has to have the word that all share, one in so many.
+const RARE: i64 = 20;
+
+/// Returns the longest word that the names of all kernels with a notable time share.
+fn common_word(kernels: &[(String, i64)]) -> Option<String> {
+    let all: i64 = kernels.iter().map(|(_, ns)| ns).sum();
+    let mut names = kernels.iter().filter(|(_, ns)| ns * RARE >= all);
+    let (first, _) = names.next()?;
+    let words = first.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let shared =
+        words.filter(|word| word.len() >= 6 && names.clone().all(|(name, _)| name.contains(word)));
+    shared.max_by_key(|word| word.len()).map(str::to_owned)
 }
 
 /// Returns the longest word of a kernel's function that a glob can hold.

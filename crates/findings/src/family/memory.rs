@@ -95,7 +95,9 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
                 .to_owned(),
         ));
         draft.name = Some(name.clone());
-        out.push(draft.word("name", name));
+        let phase = crate::draft::phase_word(&phase.name);
+        let does = format!("is on the path of {phase} steps");
+        out.push(draft.word("name", name).word("does", does));
     }
     out
 }

@@ -10,6 +10,7 @@ mod launches;
 mod memory;
 mod pauses;
 mod phases;
+mod pipeline;
 mod skew;
 mod synchronisation;
 mod workload;
@@ -81,10 +82,20 @@ pub(crate) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
     out.extend(kernels::drafts(context, phase));
     out.extend(synchronisation::drafts(context, phase));
     out.extend(communication::drafts(context, phase));
-    // Allocations that make few steps far longer were found as that.
-    let is_known = out.iter().any(|draft| draft.kind == "allocation");
+    out.extend(pipeline::drafts(context, phase));
+    // Allocations and copies that make few steps far longer were found as that.
+    let longer = |kind: &str| -> i64 {
+        let own = out.iter().filter(|draft| draft.kind == kind);
+        own.map(Draft::total_ns).sum()
+    };
+    let (allocations, copies) = (longer("allocation"), longer("copy"));
     let memory = memory::drafts(context, phase).into_iter();
-    out.extend(memory.filter(|draft| !(is_known && draft.kind == "allocation")));
+    out.extend(memory.filter(|draft| match draft.kind {
+        "allocation" => allocations == 0,
+        // More of it is in the other steps.
+        "copy" => draft.total_ns() > copies + copies / 2,
+        _ => true,
+    }));
     out.extend(phases::drafts(context, phase));
     let reads = context.reads;
     out.extend(reads.and_then(|reads| crate::storage::draft(context, phase, reads)));
@@ -98,8 +109,16 @@ pub(crate) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         .collect();
     let host = host::drafts(context, phase).into_iter();
     out.extend(host.filter(|draft| !is_explained(draft, &known)));
-    let range = host::range(context, phase, &out);
-    out.extend(range);
+    // A range says where many operators run, which their number does not.
+    let operators = host::operators(context, phase);
+    match host::range(context, phase, &out) {
+        Some(range) => {
+            let is_more = |draft: &Draft| draft.total_ns() > 2 * range.total_ns();
+            out.extend(operators.filter(is_more));
+            out.push(range);
+        }
+        None => out.extend(operators),
+    }
     beside::annotate(context, phase, &mut out);
     out.extend(beside::drafts(context, phase));
     out

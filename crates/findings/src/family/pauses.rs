@@ -207,10 +207,13 @@ pub(crate) fn of(
     let waits = matches!(first.class, Class::Requests | Class::Blocked | Class::Input)
         || trace_model::Waiting::of_call(&first.name) == Some(trace_model::Waiting::Input);
     let is_allocation = first.class == Class::Api && crate::recording::is_allocation(&first.name);
+    let is_most = first.ns * 2 > more;
+    let is_copy = is_most && matches!(first.class, Class::MemcpyH2d | Class::MemcpyD2h);
     let kind = match (is_gc, waits) {
         (true, _) => "periodic_stall",
         (_, true) => "input_starvation",
         _ if is_allocation => "allocation",
+        _ if is_copy => "copy",
         _ => "pause",
     };
     let takes = |item: &Item| {
@@ -222,7 +225,6 @@ pub(crate) fn of(
         .map(|at| (*at, job.steps[*at].row.duration_ns - middle))
         .collect();
     draft.reported(context.catalogue, phase)?;
-    let is_most = first.ns * 2 > more;
     if is_most {
         // Steps that are longer for another reason are none of these; waiting costs what it takes, whatever else they do.
         let usual = median(usual.iter().map(|step| step.sum(takes)));
@@ -302,8 +304,15 @@ pub(crate) fn of(
     draft.commands.push(context.path_command(&draft));
     let typical = median(draft.values.iter().map(|(_, ns)| *ns));
     let draft_count = draft.values.len();
+    let does = format!(
+        "makes {draft_count} of {} {} steps {} longer than their neighbours",
+        phase.steps.len(),
+        crate::draft::phase_word(&phase.name),
+        time(typical)
+    );
     Some(
         draft
+            .word("does", does)
             .word(
                 "are",
                 match draft_count {
