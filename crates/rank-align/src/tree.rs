@@ -263,17 +263,17 @@ mod tests {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            (state >> 33) % below
+            usize::try_from((state >> 33) % below).unwrap()
         };
         for _ in 0..40 {
-            let count = 2 + random(11) as usize;
+            let count = 2 + random(11);
             let ahead: Vec<i64> = (0..count).map(|_| random(1_000_000) as i64).collect();
             let mut ranks: Vec<Vec<RankRun<'_>>> = vec![Vec::new(); count];
             let mut collectives = Vec::new();
             // Groups that overlap, so that some ranks share many collectives and some few or none.
             for at in 0..120 {
-                let first = random(count as u64) as usize;
-                let size = 1 + random(4) as usize;
+                let first = random(count as u64);
+                let size = 1 + random(4);
                 let mut runs = Vec::new();
                 for member in first..(first + size).min(count) {
                     let end_ns = 1_000_000 * at + ahead[member] + random(900) as i64;
