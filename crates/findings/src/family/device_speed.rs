@@ -169,10 +169,7 @@ fn drift(course: &[(usize, i64, f64)]) -> Option<(Vec<(usize, i64)>, f64)> {
         return None;
     }
     // Half of the way at once is a jump; single slow steps are none.
-    let few: Vec<f64> = course
-        .chunks(LEAST)
-        .filter_map(|steps| middle(steps))
-        .collect();
+    let few: Vec<f64> = course.chunks(LEAST).filter_map(middle).collect();
     if few.windows(2).any(|pair| pair[1] - pair[0] > growth / 2.0) {
         return None;
     }
