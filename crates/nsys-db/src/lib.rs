@@ -9,7 +9,7 @@
 //! * ranges of NVTX nest with the calls of their thread; those of NCCL carry size and communicator where they were recorded;
 //! * what limits the recording (lost buffers, graphs, filters, shifted times) is in [`trace_model::Metadata::limits`].
 //!
-//! [`pass`] passes GPU activities on in order of start and keeps none of them: for answers about the GPU alone, from exports of
+//! [`pass()`] passes GPU activities on in order of start and keeps none of them: for answers about the GPU alone, from exports of
 //! any size.
 //!
 //! Exports hold the environment, arguments and output of processes. Strings are looked up only through columns that name

@@ -45,9 +45,9 @@ impl LinkedIds {
             self.blocks = other.blocks;
             return;
         }
-        for (key, bits) in other.blocks {
+        other.blocks.into_iter().for_each(|(key, bits)| {
             *self.blocks.entry(key).or_default() |= bits;
-        }
+        });
     }
 
     /// Gives the ids of one process to another.
@@ -99,12 +99,12 @@ impl CallStarts {
     /// Creates an empty table of these ids; without `keeps`, it only tells which ids GPU activities have.
     pub(crate) fn new(ids: LinkedIds, keeps: bool) -> Self {
         let mut before = 0;
-        let mut blocks = FxHashMap::default();
-        blocks.reserve(ids.blocks.len());
-        for (key, bits) in ids.blocks {
-            blocks.insert(key, (bits, before));
+        let blocks = ids.blocks.into_iter().map(|(key, bits)| {
+            let first = before;
             before += bits.count_ones() as usize;
-        }
+            (key, (bits, first))
+        });
+        let blocks: FxHashMap<(ProcessKey, i64), (u64, usize)> = blocks.collect();
         let kept = if keeps { before } else { 0 };
         let keys = (0..kept).map(|_| AtomicU64::new(NONE)).collect();
         Self { blocks, keys }

@@ -377,11 +377,12 @@ impl<'e> Loader<'e> {
                 self.counts.graph_ns = self.counts.graph_ns.saturating_add(totals.dur_ns);
             }
             self.working.extend(totals.working);
-            for key in totals.launched_graphs {
+            let launched = totals.launched_graphs.into_iter();
+            launched.for_each(|key| {
                 if let Some(found) = self.graph_launches.get_mut(&key) {
                     *found = true;
                 }
-            }
+            });
         }
         Ok(())
     }
