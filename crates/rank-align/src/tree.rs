@@ -351,11 +351,11 @@ mod tests {
             let first = below(size as u64);
             let many = 1 + below(size as u64);
             let mut runs: Vec<(usize, usize)> = Vec::new();
-            for rank in 0..size {
+            for (rank, own) in ranks.iter_mut().enumerate() {
                 if (rank + size - first) % size < many {
                     let end_ns = i64::try_from(number * 1000 + below(90) + rank * 77).unwrap();
-                    runs.push((rank, ranks[rank].len()));
-                    ranks[rank].push(RankRun {
+                    runs.push((rank, own.len()));
+                    own.push(RankRun {
                         kernel: "",
                         what: Some(what),
                         seq: None,

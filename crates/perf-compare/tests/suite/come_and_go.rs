@@ -92,7 +92,8 @@ fn side(seed: u64, n: usize, common: &dyn Fn(usize) -> f64, of: &dyn Fn(usize) -
 
 fn judge(seed: u64, n: usize, of: &dyn Fn(usize, usize) -> Step) -> Report {
     let steady = |_: usize| 1.0;
-    let [a, b] = [0, 1].map(|own| side(2 * seed + own, n, &steady, &|at| of(own as usize, at)));
+    let [a, b] = [(0, 0), (1, 1)]
+        .map(|(own, of_side)| side(2 * seed + own, n, &steady, &|at| of(of_side, at)));
     compare(&a, &b, &options())
 }
 

@@ -50,11 +50,7 @@ pub(crate) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
             Err(_) => bad_value(builder, key),
         },
         LAUNCHES_WITHIN_PROCESS => builder.meta.launches_within_process = raw == "true",
-        source_issues::KEY => {
-            if !source_issues::store(builder, raw) {
-                bad_value(builder, key);
-            }
-        }
+        source_issues::KEY if !source_issues::store(builder, raw) => bad_value(builder, key),
         _ => {}
     }
     if !is_own(key) {
