@@ -214,7 +214,6 @@ fn all_kernels_slower_is_told_apart_from_more_work() {
             told.contains(" % beyond what the work of a step explains"),
             "{told}"
         );
-        assert!("{told}");
 
         // More work alone, and one kernel alone, are not all kernels.
         let work = judge(seed, 30, &|side, _| match side {
