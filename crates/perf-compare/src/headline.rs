@@ -387,11 +387,13 @@ fn sentence(report: &Report) -> String {
                 .find_map(|time| time.pauses.as_ref().filter(|pauses| pauses.established));
             paused.map_or_else(String::new, |pauses| {
                 let [before, after] = pauses.mean_us;
+                let tail = report.cycle_time.iter().find_map(|time| time.tail.as_ref());
                 format!(
-                    "{}; mean cycle {} ({})",
+                    "{}; mean cycle {} ({}){}",
                     pauses.said(),
                     from_to(before, after),
-                    percent(after / before)
+                    percent(after / before),
+                    tail.map_or(String::new(), |tail| format!(", {}", tail.said()))
                 )
             })
         }

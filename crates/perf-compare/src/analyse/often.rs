@@ -20,6 +20,8 @@ const OTHERS: f64 = 0.05;
 const BETWEEN: f64 = 0.12;
 /// What else is in order differs by no more than this part.
 const SAME: f64 = 0.04;
+/// or than this part of what the slow ones take longer.
+const REST: f64 = 0.15;
 /// Quantities of the work of steps that differ by this part make slow cycles ones with more work.
 const WORK: f64 = 0.1;
 /// Chance below which one side is said to have more of them.
@@ -81,7 +83,9 @@ fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
     let typical = median(&at(&rest, &lengths[more]));
     let excess = median(&at(&slow, &lengths[more])) - typical;
     // Those that are not slow are as on the other side, and few are between: a side that drifts or wanders has all lengths.
-    let is_same = (typical - usual).abs() <= (SAME * usual).max(3.0 * spread);
+    // A cycle after a slow one may have less left to do.
+    let near = (SAME * usual).max(3.0 * spread).max(REST * excess);
+    let is_same = (typical - usual).abs() <= near;
     let middle = (typical + 0.3 * excess)..(typical + 0.7 * excess);
     let between = lengths[more].iter().filter(|x| middle.contains(x)).count();
     if !is_same

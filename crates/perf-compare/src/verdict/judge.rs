@@ -354,6 +354,14 @@ pub(crate) fn conclude(
         let pauses = time.pauses.as_ref()?;
         (pauses.established && (pauses.often || time.typical_is_unchanged())).then_some(pauses)
     });
+    // What waits for requests in many cycles waits for requests; and what nothing recorded accounts for says less than any cause.
+    let is_input = |fit: &Fit<'_>| fit.score > 0.0 && fit.signature.cause == "waiting_for_input";
+    let is_named = |pauses: &Pauses| {
+        !pauses.often
+            || (!pauses.functions.is_empty() && !forward.iter().any(is_input))
+            || best <= 0.0
+    };
+    let paused = paused.filter(|pauses| is_named(pauses));
     if let Some(pauses) = paused.filter(|pauses| times_only || (pauses.often && of_times)) {
         return (pausing(pauses, facts, forward), table);
     }

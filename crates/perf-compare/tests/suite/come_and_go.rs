@@ -215,11 +215,6 @@ fn all_kernels_slower_is_told_apart_from_more_work() {
             told.contains(" % beyond what the work of a step explains"),
             "{told}"
         );
-        // Not more than all kernels together took longer.
-        assert!(
-            told.contains("slower by 1") && told.contains(" to 40 %"),
-            "{told}"
-        );
 
         // More work alone, and one kernel alone, are not all kernels.
         let work = judge(seed, 30, &|side, _| match side {
