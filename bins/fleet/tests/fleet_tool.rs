@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serving_synth::fleet::Fleet;
 
 /// Writes a job of 16 ranks with one slow GPU.
-fn job(folder: &Path) -> PathBuf {
+fn job(folder: &Path) -> std::io::Result<PathBuf> {
     let job = Fleet {
         ranks: 16,
         slow_gpu: Some((3, 1250)),
@@ -17,10 +17,10 @@ fn job(folder: &Path) -> PathBuf {
     let traces = folder.join("traces");
     for rank in 0..job.ranks {
         let path = traces.join(Fleet::name(rank));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, line.rank(rank)).unwrap();
+        fs::create_dir_all(path.parent().unwrap_or(&traces))?;
+        fs::write(path, line.rank(rank))?;
     }
-    traces
+    Ok(traces)
 }
 
 fn run(paths: &[&Path], out: &Path, more: &[&str]) -> u8 {
@@ -31,23 +31,22 @@ fn run(paths: &[&Path], out: &Path, more: &[&str]) -> u8 {
 }
 
 /// Returns what the tool prints, and its exit code.
-fn printed(paths: &[&Path], out: &Path, more: &[&str]) -> (String, i32) {
+fn printed(paths: &[&Path], out: &Path, more: &[&str]) -> std::io::Result<(String, i32)> {
     let answer = std::process::Command::new(env!("CARGO_BIN_EXE_inferscope-fleet"))
         .args(["-q", "-o"])
         .arg(out)
         .args(paths)
         .args(more)
-        .output()
-        .unwrap();
-    let text = String::from_utf8(answer.stdout).unwrap();
-    (text, answer.status.code().unwrap())
+        .output()?;
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    Ok((text, answer.status.code().unwrap_or(-1)))
 }
 
 #[test]
 fn a_folder_gets_answer_tables_and_page() {
     let folder = tempfile::tempdir().unwrap();
-    let (traces, out) = (job(folder.path()), folder.path().join("out"));
-    let (text, code) = printed(&[&traces], &out, &[]);
+    let (traces, out) = (job(folder.path()).unwrap(), folder.path().join("out"));
+    let (text, code) = printed(&[&traces], &out, &[]).unwrap();
     assert_eq!(code, 0);
     assert!(
         text.starts_with("Rank 3 on host host000 makes others wait"),
@@ -73,7 +72,7 @@ fn a_folder_gets_answer_tables_and_page() {
         assert!(out.join(format!("{table}.parquet")).is_file(), "{table}");
     }
     // The document on standard output is that of the file, also where nothing is read again.
-    let (json, code) = printed(&[&traces], &out, &["--json", "--tables", "csv"]);
+    let (json, code) = printed(&[&traces], &out, &["--json", "--tables", "csv"]).unwrap();
     assert_eq!(code, 0);
     assert_eq!(json, fs::read_to_string(out.join("fleet.json")).unwrap());
     let csv = fs::read_to_string(out.join("ranks.csv")).unwrap();
@@ -87,7 +86,7 @@ fn a_folder_gets_answer_tables_and_page() {
 #[test]
 fn exit_codes_tell_the_cause() {
     let folder = tempfile::tempdir().unwrap();
-    let (traces, out) = (job(folder.path()), folder.path().join("out"));
+    let (traces, out) = (job(folder.path()).unwrap(), folder.path().join("out"));
     // One that cannot be read is named, and the others are compared.
     fs::write(traces.join(Fleet::name(5)), b"\x1f\x8b no gzip").unwrap();
     assert_eq!(run(&[&traces], &out, &[]), 3);
@@ -111,8 +110,8 @@ fn exit_codes_tell_the_cause() {
 #[test]
 fn an_interrupted_run_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let (traces, out) = (job(folder.path()), folder.path().join("out"));
-    let (whole, _) = printed(&[&traces], &out, &["--json"]);
+    let (traces, out) = (job(folder.path()).unwrap(), folder.path().join("out"));
+    let (whole, _) = printed(&[&traces], &out, &["--json"]).unwrap();
     // As after a kill: a summary is gone, another one is cut, and the state has leftovers.
     let ranks = out.join("summaries/ranks");
     fs::remove_file(ranks.join("part-000002.json.gz")).unwrap();
@@ -122,7 +121,7 @@ fn an_interrupted_run_goes_on() {
     let aside = out.join("summaries/_inferscope/tmp/000007");
     fs::create_dir_all(&aside).unwrap();
     fs::write(aside.join("summary"), "x").unwrap();
-    let (again, code) = printed(&[&traces], &out, &["--json"]);
+    let (again, code) = printed(&[&traces], &out, &["--json"]).unwrap();
     assert_eq!((again, code), (whole, 0));
     assert!(!aside.exists());
 }

@@ -15,7 +15,7 @@ use perf_compare::{Gate, LoadOptions, Options, Report, Side, Signatures, compare
 use crate::args::{Cli, Format};
 
 /// Bytes by which a file is recognised.
-const HEAD: u64 = 1 << 12;
+const HEAD: u16 = 1 << 12;
 
 /// Default folder of published results.
 const REPORTS: &str = "comparison_reports";
@@ -75,7 +75,7 @@ fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
     let name = path.to_string_lossy();
     let mut head = Vec::new();
     if let (true, Ok(file)) = (path.is_file(), std::fs::File::open(path)) {
-        file.take(HEAD).read_to_end(&mut head)?;
+        file.take(u64::from(HEAD)).read_to_end(&mut head)?;
     }
     let unreadable = nsys_db::not_exported(&name, &head);
     if let Some(error) = unreadable.or_else(|| nsys_db::arrow_folder(path)) {
@@ -125,7 +125,7 @@ fn something_else(path: &Path, cli: &Cli) -> Option<anyhow::Error> {
 fn head_of(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut head = Vec::new();
     std::fs::File::open(path)?
-        .take(HEAD)
+        .take(u64::from(HEAD))
         .read_to_end(&mut head)?;
     Ok(head)
 }
@@ -159,7 +159,7 @@ fn samples(cli: &Cli, path: &Path, files: &[PathBuf]) -> anyhow::Result<Side> {
             .or_exit(Outcome::Unreadable)?;
         let head = text
             .as_bytes()
-            .get(..HEAD as usize)
+            .get(..usize::from(HEAD))
             .unwrap_or(text.as_bytes());
         found.append(match serving_logs::is_bench(head) {
             true => serving_logs::bench(&text)

@@ -743,9 +743,11 @@ fn a_shift_of_the_clock_moves_the_origin_only() {
     assert_eq!(trace.slices().next().unwrap().ts().nanos(), 100);
 }
 
-/// Starts of the activities that are passed on, with the starts of their calls, and the number of slices that are kept;
-/// `None` if the export must be read whole.
-fn passed(made: &Made, threads: usize) -> Option<(Vec<(i64, Option<i64>)>, usize)> {
+/// Starts of activities, with the starts of their calls.
+type Passed = Vec<(i64, Option<i64>)>;
+
+/// The activities that are passed on, and the number of slices that are kept; `None` if the export must be read whole.
+fn passed(made: &Made, threads: usize) -> Option<(Passed, usize)> {
     let mut options = LoadOptions::default();
     options.host_names = Some(Vec::new());
     options.threads = threads;
