@@ -208,7 +208,11 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
                 true => stats::mann_whitney(&inside, &outside),
                 false => 1.0,
             };
-            let by_arrivals = together.get(value).map_or(1.0, Together::chance);
+            let is_open = members
+                .iter()
+                .any(|m| late.get(*m).is_some_and(Late::is_open));
+            let by_arrivals = together.get(value).filter(|_| !is_open);
+            let by_arrivals = by_arrivals.map_or(1.0, Together::chance);
             // No number stands for a probability that cannot be told.
             let chance = match outside.is_empty() {
                 true => f64::NAN,

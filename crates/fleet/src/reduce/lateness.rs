@@ -91,11 +91,15 @@ impl Late {
         self.inflicted_ns.saturating_add(self.at_least_ns)
     }
 
+    /// Returns `true` if it takes part in collectives of which a member is missing: what others passed on to it there is not known.
+    pub(crate) fn is_open(&self) -> bool {
+        self.at_least_ns > 0 || self.waited_at_least_ns > 0
+    }
+
     /// Returns `true` if others may have passed all of its delays on to it: where members are missing that is not taken out, and the rank is
     /// late by hardly more than it waited elsewhere.
     pub(crate) fn may_be_passed_on(&self) -> bool {
-        let is_open = self.at_least_ns > 0 || self.waited_at_least_ns > 0;
-        is_open && self.own_late_ns <= self.waited_ns.saturating_add(self.waited_ns / 10)
+        self.is_open() && self.own_late_ns <= self.waited_ns.saturating_add(self.waited_ns / 10)
     }
 
     pub(crate) fn share_pct(&self) -> f64 {

@@ -146,7 +146,8 @@ pub fn reduce(
     findings.extend(of_factors);
     let (links, of_links) = links::links(&ranks);
     findings.extend(of_links);
-    explain::join(&mut findings, &blameless(&ranks, &late, &speed, &findings));
+    let blameless = blameless(&ranks, &late, &speed, &findings);
+    explain::join(&mut findings, &blameless);
     findings.extend(composition::findings(&ranks, &speed, &is_cut));
     findings.extend(clocks::findings(&ranks));
     let (mut scope, of_recordings) = coverage::coverage(&ranks, &failures, &left_out.ranks, &cut);
