@@ -228,7 +228,14 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
                 chance,
             });
             let is_large = share >= expected * LEAST_EXCESS && delay > 0;
-            if inside.len() < 2 || !is_large || chance.is_nan() || chance > CHANCE {
+            // Where one rank causes nearly all, it is that rank.
+            let most = members
+                .iter()
+                .filter_map(|m| late.get(*m))
+                .map(Late::delay_ns)
+                .max();
+            let is_one = real(most.unwrap_or(0)) > ONE_RANK * real(delay);
+            if inside.len() < 2 || is_one || !is_large || chance.is_nan() || chance > CHANCE {
                 continue;
             }
             let what = match kind {

@@ -173,11 +173,13 @@ impl Ends {
             }
             let new: Vec<u32> = set.difference(&inside).copied().collect();
             let every = new.len().div_ceil(COMPARED).max(1);
-            let scatters = new
-                .iter()
-                .step_by(every)
-                .map(|other| self.scatter(rank, *other));
-            let scatters: Vec<f64> = scatters.collect::<Option<_>>()?;
+            let chosen: Vec<u32> = new.iter().step_by(every).copied().collect();
+            let scatters = chosen.iter().filter_map(|other| self.scatter(rank, *other));
+            let scatters: Vec<f64> = scatters.collect();
+            // Recordings that are cut cannot be compared; most of the group must be.
+            if scatters.len() * 2 <= chosen.len() {
+                return None;
+            }
             let middle = stats::median(&scatters);
             if middle > limit {
                 break;
