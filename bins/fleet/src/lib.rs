@@ -112,6 +112,17 @@ impl Recordings for Files<'_> {
 
 fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
     refuse_foreign(args)?;
+    // Members of archives are named behind an exclamation mark.
+    let is_nowhere = |path: &PathBuf| !path.exists() && !path.to_string_lossy().contains('!');
+    if args.paths.iter().all(is_nowhere) {
+        let names: Vec<String> = args
+            .paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let error = anyhow::anyhow!("{}: no such file or folder", names.join(", "));
+        return Err(error).or_exit(Outcome::Unreadable);
+    }
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
     let threads = args.input.threads().get();
     let workers = threads.min(paths.len()).max(1);

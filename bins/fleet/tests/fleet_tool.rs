@@ -104,6 +104,10 @@ fn exit_codes_tell_the_cause() {
         assert_eq!(fs::read(other.join(name)).unwrap(), b"{\"mine\": 1}");
         assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
     }
+    // What is not there leaves no folder.
+    let (nowhere, none) = (folder.path().join("nowhere"), folder.path().join("none"));
+    assert_eq!(run(&[&nowhere], &none, &[]), 3);
+    assert!(!none.exists());
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
     assert_eq!(run(&[&traces], &file, &[]), 5);

@@ -636,6 +636,10 @@ fn a_fault_of_some_steps_has_their_range() {
     let steps: Vec<_> = found.steps.iter().filter(|step| step.rank == 14).collect();
     let range = format!("in steps {} to {} of 30", steps[20].step, steps[25].step);
     assert!(late.title.contains(&range), "{}", late.title);
+    let pace = late.title.split("it spends ").nth(1).unwrap();
+    let pace: f64 = pace.split(' ').next().unwrap().parse().unwrap();
+    // Gaps between kernels take as long as ever.
+    assert!((1.4..=1.52).contains(&pace), "{}", late.title);
     let window = late.window.as_ref().unwrap();
     assert_eq!(window.begin_ns, steps[20].begin_ns);
     assert_eq!(window.end_ns, steps[25].begin_ns + steps[25].duration_ns);

@@ -31,10 +31,12 @@ fn fold(
     kind: Kind,
     delayed: Option<&BTreeSet<u32>>,
 ) {
-    let inside: BTreeSet<u32> = ranks.iter().copied().collect();
+    let mut inside: BTreeSet<u32> = ranks.iter().copied().collect();
+    inside.extend(delayed.into_iter().flatten());
     let is_part = |finding: &Finding| {
         let is_late = finding.kind == Kind::LateRank
-            || (kind == Kind::SlowLink && finding.kind == Kind::LateHost);
+            || (kind == Kind::SlowLink
+                && matches!(finding.kind, Kind::LateHost | Kind::LateDevice));
         is_late && finding.id != whole && finding.ranks.iter().all(|rank| inside.contains(rank))
     };
     let is_delayed = |finding: &Finding| {
@@ -50,7 +52,7 @@ fn fold(
         .filter_map(|finding| finding.cost_ns)
         .collect();
     let of_host = late
-        .filter(|finding| finding.kind == Kind::LateHost)
+        .filter(|finding| finding.kind != Kind::LateRank)
         .filter_map(|finding| finding.cost_ns)
         .max();
     let of_ranks: i64 = costs.iter().sum();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use critical_path::Group;
 use gpu_time::comm::CollectiveTime;
 
 use super::Ranks;
@@ -13,6 +14,9 @@ use crate::words::{count, counted, factor, real, shown};
 
 /// Minimum share of the time that others spend in its collectives for a late rank to be a finding, in percent.
 const LEAST_SHARE_PCT: f64 = 2.0;
+
+/// Excess of the time in kernels that explains why a rank is late.
+const SLOWER: f64 = 1.05;
 
 /// Number of standard deviations beyond chance from which being last is no chance.
 const LEAST_Z: f64 = 4.0;
@@ -304,6 +308,36 @@ struct Part {
     window: Option<crate::finding::Window>,
 }
 
+/// Returns the time of a rank in kernels, on the critical path of the steps from one number to another, as a multiple of that of the median
+/// rank of its part of the job; `None` if fewer than two others have these steps.
+fn pace(ranks: &Ranks, member: usize, range: (i64, i64)) -> Option<f64> {
+    let gpu = Group::ALL.iter().position(|group| *group == Group::Gpu)?;
+    let part = ranks.parts.get(member)?;
+    let time = |of: usize| {
+        let summary = &ranks.members.get(of)?.summary;
+        let steps = summary.steps.iter();
+        let inside = steps.filter(|step| (range.0..=range.1).contains(&step.number));
+        let (mut number, mut sum) = (0, 0.0);
+        for step in inside {
+            number += 1;
+            sum += real(summary.steps.group(step.place, gpu));
+        }
+        Some((number, sum))
+    };
+    let own = time(member)?;
+    let others = ranks
+        .parts
+        .iter()
+        .enumerate()
+        .filter(|(at, of)| *at != member && *of == part);
+    let others: Vec<f64> = others
+        .filter_map(|(at, _)| time(at).filter(|other| other.0 == own.0))
+        .map(|other| other.1)
+        .collect();
+    let usual = stats::median(&others);
+    (others.len() > 1 && usual > 0.0).then(|| own.1 / usual)
+}
+
 /// Returns the part of the steps that holds most of the lateness of a rank; `None` if it is late throughout.
 fn part(ranks: &Ranks, member: usize, late: &Late) -> Option<Part> {
     let steps: Vec<(i64, i64, i64)> = {
@@ -316,13 +350,22 @@ fn part(ranks: &Ranks, member: usize, late: &Late) -> Option<Part> {
     let values: Vec<i64> = steps.iter().map(of).collect();
     let found = stretch(&values)?;
     let (first, last) = (steps.get(found.first)?, steps.get(found.last)?);
+    let pace = pace(ranks, member, (first.0, last.0));
+    let pace = pace
+        .filter(|pace| *pace >= SLOWER)
+        .map_or_else(String::new, |pace| {
+            format!(
+                ", where it spends {} times the median rank's time in kernels",
+                factor(pace)
+            )
+        });
     let steps_of = match first.0 == last.0 {
         true => format!("step {}", first.0),
         false => format!("steps {} to {}", first.0, last.0),
     };
     Some(Part {
         words: format!(
-            ", {} % of its lateness in {steps_of} of {}",
+            ", {} % of its lateness in {steps_of} of {}{pace}",
             (found.share_pct * 10.0).round() / 10.0,
             counted(steps.len(), "step", "steps"),
         ),

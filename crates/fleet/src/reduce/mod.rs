@@ -188,6 +188,15 @@ pub fn reduce(
     ))
 }
 
+/// Returns the members of a group as a recording lists them.
+fn members_of(text: &str) -> Option<Vec<u32>> {
+    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    inner
+        .split(',')
+        .map(|rank| rank.trim().parse().ok())
+        .collect()
+}
+
 /// Returns the ranks of each slow group that are late in other groups only: the group delays them. One that is late within its group as
 /// well, or whose device is slow, is late by itself.
 fn blameless(
@@ -212,7 +221,13 @@ fn blameless(
             !is_slow && groups.iter().all(|group| !late.is_late_within(*group))
         });
         let numbers = of.map(|(member, _)| ranks.rank(member));
-        let inside: BTreeSet<u32> = finding.ranks.iter().copied().collect();
+        // What one pair of a pipeline lacks, its other stages wait for.
+        let lanes = groups
+            .iter()
+            .filter_map(|group| ranks.job.groups.get(*group));
+        let lanes = lanes.filter_map(|group| members_of(group.key.ranks.as_deref()?));
+        let mut inside: BTreeSet<u32> = finding.ranks.iter().copied().collect();
+        inside.extend(lanes.flatten());
         let of_group = numbers.filter(|rank| inside.contains(rank)).collect();
         (finding.id.clone(), of_group)
     });
