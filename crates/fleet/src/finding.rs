@@ -56,7 +56,7 @@ impl Kind {
             Self::HostClock => "host_clock",
             Self::RankClock => "rank_clock",
             Self::MissingRank => "missing_rank",
-            Self::Duplicate => "duplicate_recording",
+            Self::Duplicate => "duplicate",
             Self::Unreadable => "unreadable",
             Self::Truncated => "truncated",
             Self::LostData => "lost_data",

@@ -661,6 +661,10 @@ fn several_recordings_of_a_rank_leave_the_others() {
     assert_eq!((found.scope.ranks, found.scope.files), (16, 17));
     let kinds = by_kind(&found);
     let duplicate = &kinds[&Kind::Duplicate][0];
+    assert_eq!(
+        serde_json::to_value(duplicate.kind).unwrap(),
+        duplicate.kind.name()
+    );
     assert!(
         duplicate.title.contains("rank2.json and"),
         "{}",

@@ -367,7 +367,7 @@ fn part(ranks: &Ranks, member: usize, late: &Late) -> Option<Part> {
         words: format!(
             ", {} % of its lateness in {steps_of} of {}{pace}",
             (found.share_pct * 10.0).round() / 10.0,
-            counted(steps.len(), "step", "steps"),
+            steps.len(),
         ),
         window: ranks.window(member, first.1, last.2),
     })

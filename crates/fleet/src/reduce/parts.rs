@@ -86,16 +86,6 @@ impl Parts {
     fn apart(&self) -> Vec<Vec<usize>> {
         // Each rank points to one of its part, in the end to the first.
         let mut first: Vec<usize> = (0..self.of.len()).collect();
-        fn root(first: &mut [usize], mut at: usize) -> usize {
-            while let Some(next) = first.get(at).copied().filter(|next| *next != at) {
-                let after = first.get(next).copied().unwrap_or(next);
-                if let Some(slot) = first.get_mut(at) {
-                    *slot = after;
-                }
-                at = next;
-            }
-            at
-        }
         for c in self.job.collectives.iter().filter(|c| c.synchronising) {
             let mut runs = c.matched.runs.iter();
             let Some((one, _)) = runs.next() else {
@@ -156,4 +146,16 @@ impl Parts {
             }
         }
     }
+}
+
+/// Returns the first rank that a rank points to, and shortens the way.
+fn root(first: &mut [usize], mut at: usize) -> usize {
+    while let Some(next) = first.get(at).copied().filter(|next| *next != at) {
+        let after = first.get(next).copied().unwrap_or(next);
+        if let Some(slot) = first.get_mut(at) {
+            *slot = after;
+        }
+        at = next;
+    }
+    at
 }
