@@ -111,6 +111,18 @@ impl Recordings for Files<'_> {
 }
 
 fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
+    refuse_foreign(args)?;
+    // Members of archives are named behind an exclamation mark.
+    let is_nowhere = |path: &PathBuf| !path.exists() && !path.to_string_lossy().contains('!');
+    if args.paths.iter().all(is_nowhere) {
+        let names: Vec<String> = args
+            .paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let error = anyhow::anyhow!("{}: no such file or folder", names.join(", "));
+        return Err(error).or_exit(Outcome::Unreadable);
+    }
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
     let threads = args.input.threads().get();
     let workers = threads.min(paths.len()).max(1);
@@ -177,6 +189,45 @@ fn input_of(path: &Path) -> Input {
     }
 }
 
+/// Refuses to replace files that this tool did not write: a document of another kind, or tables without a document of a fleet beside them.
+fn refuse_foreign(args: &FleetCli) -> anyhow::Result<()> {
+    let folder = &args.output;
+    if folder.exists() && !folder.is_dir() {
+        let error = anyhow::anyhow!("{}: this is a file; -o takes a folder", folder.display());
+        return Err(error).or_exit(Outcome::OutputFailed);
+    }
+    let is_ours =
+        std::fs::read(folder.join("fleet.json")).is_ok_and(|bytes| fleet::is_document(&bytes));
+    if is_ours {
+        return Ok(());
+    }
+    let tables = fleet::tables::NAMES
+        .iter()
+        .map(|name| format!("{name}.{}", ending(args.tables)));
+    let names = ["fleet.json", "fleet.html"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(tables);
+    let mut there = names.filter(|name| folder.join(name).exists());
+    match there.next() {
+        None => Ok(()),
+        Some(name) => {
+            let error = anyhow::anyhow!(
+                "{}: it exists and is not of an earlier answer of this tool: choose another folder for -o, or move it away",
+                folder.join(name).display()
+            );
+            Err(error).or_exit(Outcome::OutputFailed)
+        }
+    }
+}
+
+fn ending(tables: TableFormat) -> &'static str {
+    match tables {
+        TableFormat::Csv => "csv",
+        TableFormat::Parquet => "parquet",
+    }
+}
+
 /// Writes the document, the page and the tables.
 fn write_all(args: &FleetCli, fleet: &Fleet) -> anyhow::Result<()> {
     let at = |name: &str| args.output.join(name);
@@ -185,11 +236,7 @@ fn write_all(args: &FleetCli, fleet: &Fleet) -> anyhow::Result<()> {
     page.write_all(fleet::html(fleet)?.as_bytes())?;
     page.finish()?;
     for table in tables::all(fleet)? {
-        let ending = match args.tables {
-            TableFormat::Csv => "csv",
-            TableFormat::Parquet => "parquet",
-        };
-        let path = at(&format!("{}.{ending}", table.name()));
+        let path = at(&format!("{}.{}", table.name(), ending(args.tables)));
         write_table(&table, &path, args.tables)?;
     }
     Ok(())

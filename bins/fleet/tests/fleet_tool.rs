@@ -60,7 +60,7 @@ fn a_folder_gets_answer_tables_and_page() {
     }
     let document = fs::read_to_string(out.join("fleet.json")).unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    assert_eq!(document["schema"], "inferscope-fleet-1");
+    assert_eq!(document["schema_version"], "inferscope-fleet-1.1");
     assert_eq!(document["ranks"].as_array().unwrap().len(), 16);
     assert_eq!(document["findings"][0]["kind"], "late_rank");
     let page = fs::read_to_string(out.join("fleet.html")).unwrap();
@@ -94,6 +94,23 @@ fn exit_codes_tell_the_cause() {
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["scope"]["ranks"], 15);
     assert_eq!(document["failures"][0]["rank"], 5);
+    // Files of another program are not replaced, and those of an earlier answer are.
+    assert_eq!(run(&[&traces], &out, &[]), 3);
+    for name in ["fleet.json", "fleet.html", "ranks.parquet"] {
+        let other = folder.path().join(format!("other-{name}"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join(name), "{\"mine\": 1}").unwrap();
+        assert_eq!(run(&[&traces], &other, &[]), 5);
+        assert_eq!(fs::read(other.join(name)).unwrap(), b"{\"mine\": 1}");
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
+    }
+    // What is not there leaves no folder.
+    let (nowhere, none) = (folder.path().join("nowhere"), folder.path().join("none"));
+    assert_eq!(run(&[&nowhere], &none, &[]), 3);
+    assert!(!none.exists());
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert_eq!(run(&[&traces], &file, &[]), 5);
     // A folder of something else is refused.
     let foreign = folder.path().join("foreign");
     fs::create_dir_all(foreign.join("summaries")).unwrap();

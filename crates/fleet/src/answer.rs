@@ -1,6 +1,6 @@
 //! The answer in words.
 
-use crate::finding::{Finding, Kind};
+use crate::finding::Finding;
 use crate::reduce::{Fleet, Scope};
 use crate::words::{counted, ranks, shown};
 
@@ -9,9 +9,9 @@ pub fn sentence(fleet: &Fleet) -> String {
     let scope = &fleet.scope;
     if scope.ranks == 0 {
         return match scope.unreadable {
-            0 => "Cannot say anything: no recording is given.".to_owned(),
+            0 => "Nothing can be told: no recording is given.".to_owned(),
             n => format!(
-                "Cannot say anything: {} cannot be read.",
+                "Nothing can be told: {} cannot be read.",
                 counted(n, "recording", "recordings")
             ),
         };
@@ -37,24 +37,25 @@ pub fn sentence(fleet: &Fleet) -> String {
 fn nothing(fleet: &Fleet) -> String {
     let scope = &fleet.scope;
     if scope.ranks == 1 {
-        return "Cannot compare ranks: one recording is read".to_owned();
+        return "Ranks cannot be compared: one recording is read".to_owned();
     }
     if fleet.ranks.iter().all(|row| row.collectives == 0) {
-        return "Cannot say which rank is late, as no collective that waits for all ranks is found on two of them; kernels, counts and \
+        return "Nothing tells which rank is late, as no collective that waits for all ranks is found on two of them; kernels, counts and \
                 clocks of no rank stand out"
             .to_owned();
     }
     let most = fleet.ranks.first();
-    let most = most.filter(|row| row.delay_share_pct > 0.0);
-    let most = most.map_or_else(String::new, |row| {
-        format!(
-            "; most waiting is for rank {}, {} ({} % of the time of the others in its collectives)",
-            row.rank,
-            shown(row.inflicted_ns.saturating_add(row.inflicted_at_least_ns)),
-            (row.delay_share_pct * 10.0).round() / 10.0
-        )
-    });
-    format!("No rank, host or link stands out{most}")
+    let most = most.and_then(|row| Some((row.rank, row.inflicted_ns?, row.delay_share_pct?)));
+    let most = most.filter(|(_, _, share)| *share > 0.0);
+    match most {
+        Some((rank, ns, share)) => format!(
+            "No rank, host or link stands out beyond chance; the others wait longest for rank {rank}, {} ({} % of their time in its \
+             collectives)",
+            shown(ns),
+            (share * 10.0).round() / 10.0
+        ),
+        None => "No rank, host or link stands out".to_owned(),
+    }
 }
 
 /// Returns how much of the job the answer rests on.
@@ -77,12 +78,11 @@ fn rest(scope: &Scope) -> String {
     match lacks.is_empty() {
         true => String::new(),
         false => {
-            let verb = if scope.ranks == 1 { "is" } else { "are" };
-            format!(
-                "; {} {verb} compared, {}",
-                counted(scope.ranks, "rank", "ranks"),
-                lacks.join(", ")
-            )
+            let compared = match scope.ranks {
+                1 => String::new(),
+                n => format!("{n} ranks are compared, "),
+            };
+            format!("; {compared}{}", lacks.join(", "))
         }
     }
 }
@@ -111,10 +111,15 @@ pub fn lines(fleet: &Fleet) -> Vec<(&'static str, String)> {
     ));
     for finding in fleet.findings.iter().take(SHOWN) {
         let word = match finding.kind {
-            Kind::MissingRank | Kind::Unreadable | Kind::Truncated | Kind::LostData => "recordings",
+            kind if kind.is_about_recordings() => "recordings",
             _ => finding.strength.name(),
         };
-        out.push((word, format!("{}.", finding.title)));
+        let stop = if finding.title.ends_with(['.', '?', '!']) {
+            ""
+        } else {
+            "."
+        };
+        out.push((word, format!("{}{stop}", finding.title)));
         if let Some(command) = &finding.command {
             out.push(("see", command.clone()));
         }

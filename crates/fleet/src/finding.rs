@@ -31,6 +31,8 @@ pub enum Kind {
     RankClock,
     /// A rank of the job has no recording.
     MissingRank,
+    /// A rank has several recordings.
+    Duplicate,
     /// A recording cannot be read.
     Unreadable,
     /// A recording has fewer steps than those of the other ranks.
@@ -54,6 +56,7 @@ impl Kind {
             Self::HostClock => "host_clock",
             Self::RankClock => "rank_clock",
             Self::MissingRank => "missing_rank",
+            Self::Duplicate => "duplicate",
             Self::Unreadable => "unreadable",
             Self::Truncated => "truncated",
             Self::LostData => "lost_data",
@@ -64,7 +67,11 @@ impl Kind {
     pub fn is_about_recordings(self) -> bool {
         matches!(
             self,
-            Self::MissingRank | Self::Unreadable | Self::Truncated | Self::LostData
+            Self::MissingRank
+                | Self::Duplicate
+                | Self::Unreadable
+                | Self::Truncated
+                | Self::LostData
         )
     }
 }

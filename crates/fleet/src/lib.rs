@@ -25,6 +25,6 @@ mod words;
 pub use answer::{lines, sentence};
 pub use finding::{Finding, Kind, Strength};
 pub use page::html;
-pub use reduce::{Failure, Fleet, reduce};
+pub use reduce::{Failure, Fleet, is_document, reduce};
 pub use sketch::Sketch;
 pub use summary::{RankSummary, summarise};

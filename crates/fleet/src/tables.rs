@@ -3,10 +3,10 @@
 use critical_path::Group;
 use report::{Cell, Column, Result, SchemaVersion, Table, Unit};
 
-use crate::reduce::{Fleet, RankRow};
+use crate::reduce::Fleet;
 
 /// Version of the tables.
-pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 1);
 
 fn ns(name: &'static str) -> Column {
     Column::int(name).unit(Unit::Nanos)
@@ -24,6 +24,11 @@ fn int(value: u64) -> Cell<'static> {
 fn size(value: usize) -> Cell<'static> {
     Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
+
+/// Names of the tables of [`all`].
+pub const NAMES: [&str; 9] = [
+    "findings", "ranks", "factors", "links", "budgets", "steps", "kernels", "classes", "failures",
+];
 
 /// Returns all tables, each with its name.
 ///
@@ -102,6 +107,7 @@ fn ranks(fleet: &Fleet) -> Result<Table> {
             ns("busy_ns"),
             ns("comm_ns"),
             ns("exposed_comm_ns"),
+            Column::int("part"),
             Column::int("collectives"),
             ns("waited_ns"),
             ns("inflicted_ns"),
@@ -133,13 +139,14 @@ fn ranks(fleet: &Fleet) -> Result<Table> {
             Cell::Int(row.busy_ns),
             Cell::Int(row.comm_ns),
             Cell::Int(row.exposed_comm_ns),
+            row.part.map_or(Cell::Null, size),
             size(row.collectives),
-            Cell::Int(row.waited_ns),
-            Cell::Int(row.inflicted_ns),
-            Cell::Int(row.inflicted_at_least_ns),
-            Cell::Int(row.avoidable_ns),
-            Cell::Real(row.delay_share_pct),
-            size(row.times_last),
+            Cell::from(row.waited_ns),
+            Cell::from(row.inflicted_ns),
+            Cell::from(row.inflicted_at_least_ns),
+            Cell::from(row.avoidable_ns),
+            Cell::from(row.delay_share_pct),
+            row.times_last.map_or(Cell::Null, size),
             Cell::from(row.kernel_time_ratio),
             size(row.kernels_compared),
             Cell::from(row.clock_ahead_ns),
@@ -371,16 +378,15 @@ pub fn latest(fleet: &Fleet, rows: usize) -> Result<Table> {
         ],
     )?;
     for row in fleet.ranks.iter().take(rows) {
-        let delay = |row: &RankRow| row.inflicted_ns.saturating_add(row.inflicted_at_least_ns);
         let ratio = row.kernel_time_ratio;
         let ratio = ratio.map(|ratio| format!("{}x", crate::words::factor(ratio)));
         table.push(&[
             Cell::Int(row.rank.into()),
             Cell::from(row.host.as_ref()),
-            Cell::Int(delay(row)),
-            Cell::Real(row.delay_share_pct),
-            size(row.times_last),
-            Cell::Int(row.waited_ns),
+            Cell::from(row.inflicted_ns),
+            Cell::from(row.delay_share_pct),
+            row.times_last.map_or(Cell::Null, size),
+            Cell::from(row.waited_ns),
             Cell::from(row.step_median_ns),
             Cell::from(ratio.as_ref()),
         ])?;

@@ -206,6 +206,7 @@ fn corrupt_missing_and_cut_recordings_leave_the_answer_of_the_rest() {
     assert_eq!(by_kind[&Kind::MissingRank][0].ranks, [61]);
     assert_eq!(by_kind[&Kind::Unreadable][0].ranks, [50]);
     assert_eq!(by_kind[&Kind::Truncated][0].ranks, [33]);
+    assert!(!by_kind.contains_key(&Kind::OtherCounts), "{by_kind:#?}");
     assert_eq!(found.failures.len(), 1);
     let late: Vec<&[u32]> = by_kind[&Kind::LateRank]
         .iter()
@@ -238,19 +239,7 @@ fn delays_that_are_passed_on_blame_their_origin() {
         let late = found.findings.iter();
         let late = late.filter(|f| matches!(f.kind, Kind::LateRank | Kind::LateHost));
         let late: Vec<&[u32]> = late.map(|f| &f.ranks[..]).collect();
-        let rows = found.ranks.iter().take(9);
-        let rows: Vec<(u32, i64, i64, i64, i64, usize)> = rows
-            .map(|row| {
-                (
-                    row.rank,
-                    row.waited_ns,
-                    row.inflicted_ns,
-                    row.inflicted_at_least_ns,
-                    row.avoidable_ns,
-                    row.times_last,
-                )
-            })
-            .collect();
+        let rows: Vec<_> = found.ranks.iter().take(9).collect();
         assert_eq!(late, [&[11][..]], "without {missing:?}: {rows:#?}");
     }
 }
@@ -386,4 +375,341 @@ fn the_page_is_one_file_of_bounded_size() {
     let page = fleet::html(&found).unwrap();
     assert!(page.len() <= 2_000_000, "{} bytes", page.len());
     assert!(page.contains("shows the largest value"));
+}
+
+/// Returns the time that others wait for each rank: in each collective, for the one that starts last. Read from the files, whose clocks agree.
+fn waits(inputs: &[Input]) -> BTreeMap<u32, i64> {
+    let mut starts: BTreeMap<(String, i64), Vec<(i64, u32)>> = BTreeMap::new();
+    for input in inputs {
+        let text = fs::read_to_string(input.path.as_ref().unwrap()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let rank = document["distributedInfo"]["rank"].as_u64().unwrap();
+        let rank = u32::try_from(rank).unwrap();
+        for event in document["traceEvents"].as_array().unwrap() {
+            let args = &event["args"];
+            if let (Some(group), Some(seq)) =
+                (args["Process Group Name"].as_str(), args["Seq"].as_i64())
+            {
+                let ns = (event["ts"].as_f64().unwrap() * 1000.0).round();
+                let key = (group.to_owned(), seq);
+                starts.entry(key).or_default().push((whole(ns), rank));
+            }
+        }
+    }
+    let mut out: BTreeMap<u32, i64> = BTreeMap::new();
+    for arrivals in starts.values() {
+        let (last, rank) = arrivals.iter().max().unwrap();
+        *out.entry(*rank).or_default() += arrivals.iter().map(|(ns, _)| last - ns).sum::<i64>();
+    }
+    out
+}
+
+/// Returns a time in whole nanoseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "times of these files are far below 2^53"
+)]
+fn whole(ns: f64) -> i64 {
+    ns as i64
+}
+
+fn titles(found: &fleet::Fleet) -> Vec<&str> {
+    found.findings.iter().map(|f| f.title.as_str()).collect()
+}
+
+/// Replicas without a common group: the waits of each are known, and nothing stands out of healthy ones.
+#[test]
+fn replicas_apart_are_analysed_each_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = synth::Fleet {
+        ranks: 32,
+        steps: 25,
+        is_apart: true,
+        ..synth::Fleet::default()
+    };
+    let (healthy, _) = findings(&job);
+    assert!(healthy.findings.is_empty(), "{:#?}", titles(&healthy));
+    job.slow_gpu = Some((19, 1200));
+    let inputs = write(&job, folder.path(), &[]);
+    let (found, _) = run(&inputs, &folder.path().join("out"), 2);
+    let kinds = by_kind(&found);
+    assert_eq!(kinds[&Kind::LateRank][0].ranks, [19]);
+    assert_eq!(kinds[&Kind::SlowDevice][0].ranks, [19]);
+    assert_eq!(found.findings.len(), 2, "{:#?}", titles(&found));
+    let parts: std::collections::BTreeSet<_> = found.ranks.iter().map(|row| row.part).collect();
+    assert_eq!(parts.len(), 4);
+    let truth = waits(&inputs);
+    for row in &found.ranks {
+        assert_eq!(row.collectives, 100, "{row:?}");
+        let (own, truth) = (row.inflicted_ns.unwrap(), truth.get(&row.rank).copied());
+        let off = (own - truth.unwrap_or(0)).abs();
+        // Ends scatter by 0.3 µs, and so do clocks that follow from them.
+        assert!(off <= own / 50 + 100_000, "{row:?}: {truth:?}");
+    }
+    let late = found.ranks.iter().find(|row| row.rank == 19).unwrap();
+    let off = (late.inflicted_ns.unwrap() - truth[&19]).abs();
+    assert!(off * 50 <= truth[&19], "{late:?}: {}", truth[&19]);
+}
+
+/// A replica that ran fewer steps is whole, and one without partners has no waits instead of waits of zero.
+#[test]
+fn replicas_of_other_lengths_are_not_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = |steps: u32| synth::Fleet {
+        ranks: 32,
+        steps,
+        is_apart: true,
+        ..synth::Fleet::default()
+    };
+    let (long, short) = (job(24), job(12));
+    let mut inputs = write(&long, folder.path(), &(16..32).collect::<Vec<_>>());
+    let missing: Vec<u32> = (0..16).chain(25..32).collect();
+    inputs.extend(write(&short, folder.path(), &missing));
+    let (found, _) = run(&inputs, &folder.path().join("out"), 2);
+    let by_kind = by_kind(&found);
+    assert!(!by_kind.contains_key(&Kind::Truncated), "{by_kind:#?}");
+    let alone = found.ranks.iter().find(|row| row.rank == 24).unwrap();
+    assert_eq!((alone.part, alone.collectives), (None, 0));
+    assert_eq!((alone.inflicted_ns, alone.waited_ns), (None, None));
+    assert!(
+        found
+            .notes
+            .iter()
+            .any(|note| note.contains("1 rank shares no"))
+    );
+}
+
+/// Collectives of CUDA graphs state no group. The head of the file lists three: all ranks, the host, the place.
+#[test]
+fn collectives_in_graphs_are_those_of_their_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = synth::Fleet {
+        ranks: 32,
+        steps: 20,
+        moving_load: 4,
+        graphs: true,
+        ..synth::Fleet::default()
+    };
+    let (healthy, _) = findings(&job);
+    let late = healthy.findings.iter().filter(|f| f.kind == Kind::LateRank);
+    assert_eq!(late.count(), 0, "{:#?}", titles(&healthy));
+    for row in &healthy.ranks {
+        let (ahead, error) = row.clock_ahead_ns.zip(row.clock_error_ns).unwrap();
+        assert!(ahead.abs() <= error.max(1_000), "{row:?}");
+        assert_eq!(row.collectives, 20 * 5);
+        assert_eq!(row.inflicted_at_least_ns, Some(0));
+    }
+    assert!(healthy.notes.is_empty(), "{:?}", healthy.notes);
+    job.slow_gpu = Some((21, 1300));
+    let (found, by_kind) = findings(&job);
+    assert_eq!(
+        by_kind[&Kind::LateRank][0].ranks,
+        [21],
+        "{:#?}",
+        titles(&found)
+    );
+    // Where a rank of the host recorded fewer of them, nothing tells the group of these.
+    job.cut = Some((3, 11));
+    let inputs = write(&job, folder.path(), &[]);
+    let (found, _) = run(&inputs, &folder.path().join("out"), 2);
+    assert!(
+        found
+            .notes
+            .iter()
+            .any(|note| note.contains("state no group")),
+        "{:?}",
+        found.notes
+    );
+    let late: Vec<&[u32]> = found
+        .findings
+        .iter()
+        .filter(|f| f.kind == Kind::LateRank)
+        .map(|f| &f.ranks[..])
+        .collect();
+    assert_eq!(late, [&[21][..]]);
+}
+
+#[test]
+fn a_clock_that_is_off_is_named_among_two_and_four_hosts() {
+    for (ranks, host, ns) in [(16, 1, 600_000), (32, 2, -900_000_000), (32, 0, 5_000_000)] {
+        let job = synth::Fleet {
+            ranks,
+            clock: Some((host, ns)),
+            ..synth::Fleet::default()
+        };
+        let (found, by_kind) = findings(&job);
+        let clocks = by_kind.get(&Kind::HostClock).map_or(&[][..], Vec::as_slice);
+        assert_eq!(clocks.len(), 1, "{host} {ns}: {:#?}", titles(&found));
+        let name = format!("host{host:03}");
+        assert_eq!(clocks[0].host.as_deref(), Some(name.as_str()));
+        let side = if ns > 0 { "ahead of" } else { "behind" };
+        assert!(clocks[0].title.contains(side), "{}", clocks[0].title);
+        assert_eq!(found.findings.len(), 1, "{:#?}", titles(&found));
+    }
+    // The clocks of NTP differ by less than a step tolerates.
+    let job = synth::Fleet {
+        ranks: 16,
+        clock: Some((1, 40_000)),
+        ..synth::Fleet::default()
+    };
+    let (found, _) = findings(&job);
+    assert!(found.findings.is_empty(), "{:#?}", titles(&found));
+}
+
+#[test]
+fn a_slow_link_stands_out_of_one_or_three_other_groups() {
+    for (ranks, permille) in [(16, 1500_i32), (32, 3000)] {
+        let job = synth::Fleet {
+            ranks,
+            slow_link: Some((1, permille.into())),
+            ..synth::Fleet::default()
+        };
+        let (found, by_kind) = findings(&job);
+        let slow = &by_kind[&Kind::SlowLink];
+        assert_eq!(slow.len(), 1, "{:#?}", titles(&found));
+        assert_eq!(slow[0].group.as_deref(), Some("tp:1"));
+        // Its ranks arrive late at the groups over the hosts, for which they are not to blame.
+        assert_eq!(found.findings.len(), 1, "{:#?}", titles(&found));
+        let row = found.links.iter().find(|row| row.is_slow).unwrap();
+        let ratio = f64::from(permille) / 1000.0;
+        assert!((row.ratio / ratio - 1.0).abs() < 0.03, "{row:?}");
+    }
+}
+
+#[test]
+fn a_late_host_is_one_finding_where_its_ranks_are_a_group() {
+    for (ranks, ns) in [(32, 1_000_000), (32, 200_000), (64, 1_000_000)] {
+        let job = synth::Fleet {
+            ranks,
+            late_host: Some((2, ns)),
+            ..synth::Fleet::default()
+        };
+        let (found, by_kind) = findings(&job);
+        let hosts = by_kind.get(&Kind::LateHost).map_or(&[][..], Vec::as_slice);
+        assert_eq!(
+            hosts.len(),
+            1,
+            "{ns}: {:#?} {:#?}",
+            titles(&found),
+            found.factors
+        );
+        assert_eq!(hosts[0].host.as_deref(), Some("host002"));
+        assert_eq!(found.findings.len(), 1, "{:#?}", titles(&found));
+    }
+}
+
+#[test]
+fn load_that_moves_from_step_to_step_blames_no_rank() {
+    for seed in 1..5 {
+        let job = synth::Fleet {
+            ranks: 16,
+            moving_load: 15,
+            seed,
+            ..synth::Fleet::default()
+        };
+        let (found, by_kind) = findings(&job);
+        assert!(
+            !by_kind.contains_key(&Kind::LateRank),
+            "{:#?}",
+            titles(&found)
+        );
+        assert!(
+            !by_kind.contains_key(&Kind::LateHost),
+            "{:#?}",
+            titles(&found)
+        );
+    }
+}
+
+#[test]
+fn a_fault_of_some_steps_has_their_range() {
+    let job = synth::Fleet {
+        ranks: 16,
+        steps: 30,
+        slow_gpu: Some((14, 1500)),
+        slow_steps: Some((20, 26)),
+        ..synth::Fleet::default()
+    };
+    let (found, by_kind) = findings(&job);
+    let late = &by_kind[&Kind::LateRank][0];
+    assert_eq!(late.ranks, [14]);
+    let steps: Vec<_> = found.steps.iter().filter(|step| step.rank == 14).collect();
+    let range = format!("in steps {} to {} of 30", steps[20].step, steps[25].step);
+    assert!(late.title.contains(&range), "{}", late.title);
+    let pace = late.title.split("it spends ").nth(1).unwrap();
+    let pace: f64 = pace.split(' ').next().unwrap().parse().unwrap();
+    // Gaps between kernels take as long as ever.
+    assert!((1.4..=1.52).contains(&pace), "{}", late.title);
+    let window = late.window.as_ref().unwrap();
+    assert_eq!(window.begin_ns, steps[20].begin_ns);
+    assert_eq!(window.end_ns, steps[25].begin_ns + steps[25].duration_ns);
+}
+
+#[test]
+fn several_recordings_of_a_rank_leave_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = synth::Fleet {
+        ranks: 16,
+        slow_gpu: Some((3, 1250)),
+        ..synth::Fleet::default()
+    };
+    let mut inputs = write(&job, folder.path(), &[]);
+    let copy = folder.path().join("host000/rank2 (copy).json");
+    fs::copy(folder.path().join(synth::Fleet::name(2)), &copy).unwrap();
+    inputs.insert(0, input(&copy));
+    let (found, _) = run(&inputs, &folder.path().join("out"), 2);
+    assert_eq!((found.scope.ranks, found.scope.files), (16, 17));
+    let kinds = by_kind(&found);
+    let duplicate = &kinds[&Kind::Duplicate][0];
+    assert_eq!(
+        serde_json::to_value(duplicate.kind).unwrap(),
+        duplicate.kind.name()
+    );
+    assert!(
+        duplicate.title.contains("rank2.json and"),
+        "{}",
+        duplicate.title
+    );
+    assert!(
+        duplicate.title.contains("rank2 (copy).json"),
+        "{}",
+        duplicate.title
+    );
+    assert_eq!(kinds[&Kind::LateRank][0].ranks, [3]);
+    let row = found.ranks.iter().find(|row| row.rank == 2).unwrap();
+    assert!(row.file.ends_with("/rank2.json"), "{}", row.file);
+    // Recordings that differ are both left out, and the rank is not called missing.
+    let other = synth::Fleet {
+        seed: 9,
+        ..job.clone()
+    };
+    fs::write(&copy, other.timeline().rank(2)).unwrap();
+    let (found, _) = run(&inputs, &folder.path().join("out"), 2);
+    assert_eq!(found.scope.ranks, 15);
+    assert!(found.scope.missing.is_empty());
+    let kinds = by_kind(&found);
+    assert!(kinds[&Kind::Duplicate][0].title.contains("that differ"));
+    assert_eq!(kinds[&Kind::SlowDevice][0].ranks, [3]);
+    // Two sessions are no job.
+    let mut all = inputs.clone();
+    for rank in 0..16 {
+        let path = folder.path().join(format!("second/rank{rank}.json"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, other.timeline().rank(rank)).unwrap();
+        all.push(input(&path));
+    }
+    let files = Files {
+        inputs: &all,
+        read: AtomicUsize::new(0),
+    };
+    let out = folder.path().join("both");
+    let store = Store {
+        folder: &out,
+        tool_version: "0",
+        threads: 2,
+    };
+    summarise_all(&all, &files, store).unwrap();
+    let there = stored(&out).unwrap();
+    let summaries = there.summaries.iter().map(|(file, path)| read(file, path));
+    assert!(reduce(summaries, there.failures).is_err());
 }

@@ -75,6 +75,16 @@ pub struct Fleet {
     pub clock: Option<(u32, i64)>,
     /// A rank that records only this number of steps.
     pub cut: Option<(u32, u32)>,
+    /// A host whose ranks begin each step later by this time.
+    pub late_host: Option<(u32, i64)>,
+    /// Steps to which the slow device is limited, from the first to before the last.
+    pub slow_steps: Option<(u32, u32)>,
+    /// Largest random change of the work of each rank in a step, in percent.
+    pub moving_load: i64,
+    /// Without the groups over the hosts: each host is a replica of its own.
+    pub is_apart: bool,
+    /// Collectives of the host's ranks state no group, as in CUDA graphs; the head of each file lists its groups.
+    pub graphs: bool,
 }
 
 impl Default for Fleet {
@@ -90,6 +100,11 @@ impl Default for Fleet {
             other_kernel: None,
             clock: None,
             cut: None,
+            late_host: None,
+            slow_steps: None,
+            moving_load: 0,
+            is_apart: false,
+            graphs: false,
         }
     }
 }
@@ -113,6 +128,9 @@ struct Walk<'f> {
     host: i64,
     free: i64,
     correlation: i64,
+    /// Current step, from 0, and the pace of its work in permille.
+    step: u32,
+    load: i64,
     /// Events, if they are wanted, and the lead of the clock.
     out: Option<(String, i64)>,
 }
@@ -129,6 +147,8 @@ impl<'f> Walk<'f> {
             host: start,
             free: start,
             correlation: 1000,
+            step: 0,
+            load: 1000,
             out: None,
         }
     }
@@ -190,6 +210,15 @@ impl<'f> Walk<'f> {
 
     fn begin_step(&mut self) {
         self.host = self.free + 6_000 + self.rng.between(0, 400);
+        if let Some((host, ns)) = self.fleet.late_host
+            && host == self.rank / PER_HOST
+        {
+            self.host += self.rng.around(ns, 1);
+        }
+        let most = self.fleet.moving_load * 10;
+        if most > 0 {
+            self.load = 1000 + self.rng.between(-most, most);
+        }
         for _ in 0..self.fleet.padding {
             let at = self.host;
             let head = "\"cat\": \"python_function\", \"name\": \"vllm/v1/worker/gpu_model_runner.py(812): _prepare_inputs\"";
@@ -198,15 +227,20 @@ impl<'f> Walk<'f> {
         }
     }
 
+    fn is_slow_step(&self) -> bool {
+        let steps = self.fleet.slow_steps;
+        steps.is_none_or(|(from, to)| (from..to).contains(&self.step))
+    }
+
     /// Runs the kernels of a layer, and returns when the rank arrives at the all-reduce behind it.
     fn layer(&mut self) -> i64 {
         for (at, (name, ns, dims)) in KERNELS.iter().enumerate() {
             let start = self.launch(dims);
             let pace = match self.fleet.slow_gpu {
-                Some((rank, permille)) if rank == self.rank => permille,
+                Some((rank, permille)) if rank == self.rank && self.is_slow_step() => permille,
                 _ => 1000,
             };
-            let ns = self.rng.around(*ns, 1) * pace / 1000;
+            let ns = self.rng.around(*ns, 1) * pace / 1000 * self.load / 1000;
             let is_other = at == 2 && self.fleet.other_kernel == Some(self.rank);
             let name = if is_other { OTHER_KERNEL } else { name };
             self.kernel(name, start, start + ns, "");
@@ -235,12 +269,15 @@ impl<'f> Walk<'f> {
                  \"dtype\": \"BFloat16\", \"Process Group Name\": \"{name}\", \"Process Group Ranks\": \"{}\", \"Seq\": {seq}",
                 members(first, step, count)
             );
-            self.kernel(ALL_REDUCE, arrival, end, &more);
+            let is_bare = of_host && self.fleet.graphs;
+            let more = if is_bare { "" } else { more.as_str() };
+            self.kernel(ALL_REDUCE, arrival, end, more);
         }
         self.free = end;
     }
 
     fn end_step(&mut self, begin: i64) {
+        self.step += 1;
         let wait = self.free + 3_000 - self.host;
         let call = "\"cat\": \"cuda_runtime\", \"name\": \"cudaStreamSynchronize\"";
         let host = self.host + 500;
@@ -268,6 +305,27 @@ impl Fleet {
     /// Returns the name of the file of a rank, in the folder of its host.
     pub fn name(rank: u32) -> String {
         format!("host{:03}/rank{rank}.json", rank / PER_HOST)
+    }
+
+    /// Returns the list of groups in the head of a file: all ranks, those of the host, and those at the same place.
+    fn groups(&self, rank: u32) -> String {
+        let (host, place) = (rank / PER_HOST, rank % PER_HOST);
+        let group = |name: String, ranks: Vec<u32>| {
+            let list: Vec<String> = ranks.iter().map(u32::to_string).collect();
+            format!(
+                "{{\"pg_name\": \"{name}\", \"pg_size\": {}, \"ranks\": [{}]}}",
+                ranks.len(),
+                list.join(", ")
+            )
+        };
+        let of_place = (place..self.ranks).step_by(PER_HOST as usize);
+        let first = host * PER_HOST;
+        let all = [
+            group("0".to_owned(), (0..self.ranks).collect()),
+            group(format!("tp:{host}"), (first..first + PER_HOST).collect()),
+            group(format!("dp:{place}"), of_place.collect()),
+        ];
+        format!(", \"pg_config\": [{}]", all.join(", "))
     }
 
     /// Runs the job.
@@ -303,7 +361,7 @@ impl Fleet {
                 .iter_mut()
                 .map(|walk| walk.launch("[[64, 4096]]"))
                 .collect();
-            for place in 0..PER_HOST {
+            for place in (0..PER_HOST).filter(|_| !self.is_apart) {
                 let of_place = (place..self.ranks).step_by(PER_HOST as usize);
                 let last = of_place.clone().map(|rank| arrivals[rank as usize]).max();
                 let end = last.unwrap_or(0) + TRANSFER_NS[1];
@@ -335,8 +393,12 @@ impl Timeline<'_> {
             Some((host, ns)) if host == rank / PER_HOST => ns,
             _ => 0,
         };
+        let groups = match fleet.graphs {
+            true => fleet.groups(rank),
+            false => String::new(),
+        };
         let head = format!(
-            "{{\"schemaVersion\": 1, \"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \"world_size\": {}}}, \
+            "{{\"schemaVersion\": 1, \"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \"world_size\": {}{groups}}}, \
              \"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": {BASE_NS}, \"traceEvents\": [\n\
              {{\"ph\": \"M\", \"name\": \"process_name\", \"ts\": 0.0, \"pid\": {}, \"tid\": 0, \"args\": {{\"name\": \"python\"}}}}",
             fleet.ranks,
@@ -359,7 +421,9 @@ impl Timeline<'_> {
             }
             let arrival = walk.launch("[[64, 4096]]");
             let end = self.of_places[(place * fleet.steps + step) as usize];
-            walk.all_reduce(arrival, end, false, i64::from(step));
+            if !fleet.is_apart {
+                walk.all_reduce(arrival, end, false, i64::from(step));
+            }
             walk.end_step(begin);
         }
         let (mut text, _) = walk.out.take().unwrap_or_default();

@@ -117,15 +117,21 @@ pub(crate) fn speeds(ranks: &Ranks) -> Vec<Option<Speed>> {
 }
 
 /// Returns the ranks whose kernels differ from those of the others.
-pub(crate) fn findings(ranks: &Ranks, speed: &[Option<Speed>]) -> Vec<Finding> {
+///
+/// Of recordings that are cut, which are `cut`, only the speed is compared: what they lack or have more of is what the cut left.
+pub(crate) fn findings(
+    ranks: &Ranks,
+    speed: &[Option<Speed>],
+    cut: &BTreeSet<usize>,
+) -> Vec<Finding> {
     let mut out = slow_devices(ranks, speed);
     if ranks.members.len() < LEAST {
         return out;
     }
     let on = on_ranks(ranks);
     out.extend(slow_kernels(ranks, &on, speed));
-    out.extend(other_kernels(ranks, &on));
-    out.extend(other_counts(ranks, &on));
+    out.extend(other_kernels(ranks, &on, cut));
+    out.extend(other_counts(ranks, &on, cut));
     out
 }
 
@@ -246,7 +252,7 @@ fn known_id(known: &Known) -> String {
 /// Kernels of a rank that nearly none of the others has, and those that it lacks.
 type Difference = (BTreeSet<usize>, BTreeSet<usize>);
 
-fn other_kernels(ranks: &Ranks, on: &[Vec<(usize, Stat)>]) -> Vec<Finding> {
+fn other_kernels(ranks: &Ranks, on: &[Vec<(usize, Stat)>], cut: &BTreeSet<usize>) -> Vec<Finding> {
     let all = ranks.members.len();
     // Shares of the kernels that nearly all ranks run: median over these.
     let common: Vec<Option<f64>> = on
@@ -264,7 +270,7 @@ fn other_kernels(ranks: &Ranks, on: &[Vec<(usize, Stat)>]) -> Vec<Finding> {
         .collect();
     let mut by_difference: BTreeMap<Difference, Vec<usize>> = BTreeMap::new();
     for (member, of) in ranks.members.iter().enumerate() {
-        if of.kernels.is_empty() {
+        if of.kernels.is_empty() || cut.contains(&member) {
             continue;
         }
         let total = listed_ns(ranks, member);
@@ -371,10 +377,12 @@ fn first_upper(text: &str) -> String {
     })
 }
 
-fn other_counts(ranks: &Ranks, on: &[Vec<(usize, Stat)>]) -> Vec<Finding> {
+fn other_counts(ranks: &Ranks, on: &[Vec<(usize, Stat)>], cut: &BTreeSet<usize>) -> Vec<Finding> {
     // The rank, and the kernels that it runs more or less often.
     let mut by_member: BTreeMap<usize, Vec<(usize, f64, f64)>> = BTreeMap::new();
     for (kernel, on) in on.iter().enumerate() {
+        let whole = on.iter().filter(|(member, _)| !cut.contains(member));
+        let on: Vec<(usize, Stat)> = whole.copied().collect();
         let per_step = |(member, stat): &(usize, Stat)| {
             let steps = ranks
                 .members

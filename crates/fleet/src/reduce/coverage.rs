@@ -1,24 +1,32 @@
 //! How much of the job is recorded: missing, unreadable and cut recordings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Ranks;
+use super::groups::Unknown;
 use super::rows::{Failure, Scope};
 use crate::finding::{Finding, Kind, Strength};
 use crate::words::{counted, ranks as named, real};
 
-/// Share of the median number of steps, or of the median span, below which a recording is cut.
+/// Share of the median number of steps, or of collectives, below which a recording is cut.
 const CUT: f64 = 0.9;
 
 /// Maximum number of ranks of a job that are looked for: a number beyond it is no job.
 const MOST_RANKS: u32 = 1 << 20;
 
-/// Returns the scope of the answer and findings about the recordings.
-pub(super) fn coverage(ranks: &Ranks, failures: &[Failure]) -> (Scope, Vec<Finding>) {
+/// Returns the scope of the answer and findings about the recordings. `left_out` are ranks whose recordings are not compared, and `cut` those
+/// whose recordings end early.
+pub(super) fn coverage(
+    ranks: &Ranks,
+    failures: &[Failure],
+    left_out: &BTreeSet<u32>,
+    cut: &[(usize, String)],
+) -> (Scope, Vec<Finding>) {
     let stated = ranks.digests.iter().filter_map(|digest| digest.world_size);
     let world = stated.max().filter(|world| *world <= MOST_RANKS);
     let present: BTreeSet<u32> = ranks.digests.iter().map(|digest| digest.rank.0).collect();
-    let unreadable: BTreeSet<u32> = failures.iter().filter_map(|failure| failure.rank).collect();
+    let unreadable = failures.iter().filter_map(|failure| failure.rank);
+    let unreadable: BTreeSet<u32> = unreadable.chain(left_out.iter().copied()).collect();
     // Ranks count from 0: without a stated size, those below the largest one belong to the job.
     let largest = present.iter().chain(&unreadable).max();
     let size = world.or_else(|| {
@@ -51,8 +59,7 @@ pub(super) fn coverage(ranks: &Ranks, failures: &[Failure]) -> (Scope, Vec<Findi
         let finding = Finding::new(Kind::Unreadable, &what, Strength::Established, title);
         findings.push(finding.of_ranks(rank));
     }
-    let cut = cut(ranks);
-    for (member, what) in &cut {
+    for (member, what) in cut {
         let rank = ranks.rank(*member);
         let title = format!("The recording of rank {rank} is cut: {what}");
         let finding = Finding::new(Kind::Truncated, &rank.to_string(), Strength::Likely, title);
@@ -63,26 +70,7 @@ pub(super) fn coverage(ranks: &Ranks, failures: &[Failure]) -> (Scope, Vec<Findi
         let window = span.and_then(|(begin, end)| ranks.window(*member, begin, end));
         findings.push(finding.of_ranks([rank]).at(window));
     }
-    let lossy = ranks.members.iter().enumerate().filter(|(_, member)| {
-        let quality = &member.summary.quality;
-        quality.lost > 0 || quality.dropped > 0
-    });
-    let lossy: Vec<usize> = lossy.map(|(member, _)| member).collect();
-    if !lossy.is_empty() {
-        let numbers: Vec<u32> = lossy.iter().map(|member| ranks.rank(*member)).collect();
-        let sum = |of: fn(&crate::summary::Quality) -> u64| -> u64 {
-            let all = lossy.iter().filter_map(|member| ranks.members.get(*member));
-            all.map(|member| of(&member.summary.quality)).sum()
-        };
-        let title = format!(
-            "{} lost data: {} events are unusable, in {} places the recorder or the file lost some",
-            upper(&named(&numbers)),
-            report::human::count(sum(|quality| quality.dropped)),
-            report::human::count(sum(|quality| quality.lost)),
-        );
-        let finding = Finding::new(Kind::LostData, "ranks", Strength::Established, title);
-        findings.push(finding.of_ranks(numbers));
-    }
+    findings.extend(lost(ranks));
     let scope = Scope {
         files: ranks.members.len() + failures.len(),
         ranks: ranks.members.len(),
@@ -110,52 +98,105 @@ pub(super) fn coverage(ranks: &Ranks, failures: &[Failure]) -> (Scope, Vec<Findi
     (scope, findings)
 }
 
-/// Returns the recordings that end early, each with what it lacks.
-fn cut(ranks: &Ranks) -> Vec<(usize, String)> {
-    let is_marked = |member: &super::Member| member.summary.steps_by != "whole";
-    let steps: Vec<f64> = ranks
-        .members
+/// Number of ranks whose losses a sentence tells one by one.
+const TOLD: usize = 4;
+
+/// Returns what was lost in the recordings that lost data.
+fn lost(ranks: &Ranks) -> Option<Finding> {
+    let lossy = ranks.members.iter().enumerate().filter(|(_, member)| {
+        let quality = &member.summary.quality;
+        quality.lost > 0 || quality.dropped > 0
+    });
+    let lossy: Vec<usize> = lossy.map(|(member, _)| member).collect();
+    let numbers: Vec<u32> = lossy.iter().map(|member| ranks.rank(*member)).collect();
+    let told = lossy
         .iter()
-        .filter(|member| is_marked(member))
-        .map(|member| real(i64::try_from(member.summary.steps.total).unwrap_or(i64::MAX)))
-        .collect();
-    let spans: Vec<f64> = ranks
-        .members
-        .iter()
-        .map(|m| real(m.summary.time.span_ns))
-        .collect();
+        .zip(&numbers)
+        .take(TOLD)
+        .filter_map(|(member, rank)| {
+            let quality = &ranks.members.get(*member)?.summary.quality;
+            let mut parts = quality.reasons.clone();
+            if quality.dropped > 0 {
+                let events = usize::try_from(quality.dropped).unwrap_or(usize::MAX);
+                parts.push(match events {
+                    1 => "1 event is unusable".to_owned(),
+                    _ => format!("{} are unusable", counted(events, "event", "events")),
+                });
+            }
+            if parts.is_empty() {
+                let places = usize::try_from(quality.lost).unwrap_or(usize::MAX);
+                parts.push(format!(
+                    "data is missing in {}",
+                    counted(places, "place", "places")
+                ));
+            }
+            Some(match numbers.len() {
+                1 => parts.join("; "),
+                _ => format!("rank {rank}: {}", parts.join("; ")),
+            })
+        });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        return None;
+    }
+    let title = format!("{} lost data: {}", upper(&named(&numbers)), told.join("; "));
+    let finding = Finding::new(Kind::LostData, "ranks", Strength::Established, title);
+    Some(finding.of_ranks(numbers))
+}
+
+/// Returns the recordings that end early, each with what it lacks. Steps tell it, and without them collectives, compared with the ranks
+/// that share collectives with it: replicas of a model work on other requests. A shorter span alone tells nothing: a rank may idle.
+pub(super) fn cut(ranks: &Ranks) -> Vec<(usize, String)> {
     if ranks.members.len() < 3 {
         return Vec::new();
     }
-    let (usual_steps, usual_span) = (stats::median(&steps), stats::median(&spans));
+    let is_marked = |member: &super::Member| member.summary.steps_by != "whole";
+    let steps = |member: &super::Member| member.summary.steps.total;
+    let collectives = |member: &super::Member| member.summary.collectives.total;
+    let share = |count: u64| real(i64::try_from(count).unwrap_or(i64::MAX));
+    let mut by_part: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+    for (at, part) in ranks.parts.iter().enumerate() {
+        by_part.entry(*part).or_default().push(at);
+    }
     let mut out = Vec::new();
-    for (at, member) in ranks.members.iter().enumerate() {
-        let own = real(i64::try_from(member.summary.steps.total).unwrap_or(i64::MAX));
-        if is_marked(member) && own < CUT * usual_steps {
-            let steps = usize::try_from(member.summary.steps.total).unwrap_or(usize::MAX);
-            out.push((
-                at,
-                format!(
-                    "it has {}, the median rank {usual_steps}",
-                    counted(steps, "step", "steps")
-                ),
-            ));
-        } else if real(member.summary.time.span_ns) < CUT * usual_span {
-            out.push((
-                at,
-                format!(
-                    "its GPU activity spans {}, that of the median rank {}",
-                    report::human::duration(real(member.summary.time.span_ns)),
-                    report::human::duration(usual_span)
-                ),
-            ));
+    for (part, members) in by_part {
+        let of = || {
+            let members = members
+                .iter()
+                .filter_map(|at| Some((*at, ranks.members.get(*at)?)));
+            members.collect::<Vec<_>>()
+        };
+        let marked: Vec<f64> = of()
+            .into_iter()
+            .filter(|(_, member)| is_marked(member))
+            .map(|(_, member)| share(steps(member)))
+            .collect();
+        let runs: Vec<f64> = of().iter().map(|(_, m)| share(collectives(m))).collect();
+        // Two ranks do not tell which one is whole, nor do ranks that share nothing.
+        if members.len() < 3 || part.is_none() {
+            continue;
+        }
+        let (usual_steps, usual_runs) = (stats::median(&marked), stats::median(&runs));
+        for (at, member) in of() {
+            if is_marked(member) {
+                if share(steps(member)) < CUT * usual_steps {
+                    let own = usize::try_from(steps(member)).unwrap_or(usize::MAX);
+                    let own = counted(own, "step", "steps");
+                    out.push((at, format!("it has {own}, the median rank {usual_steps}")));
+                }
+            } else if share(collectives(member)) < CUT * usual_runs {
+                let own = usize::try_from(collectives(member)).unwrap_or(usize::MAX);
+                let own = counted(own, "collective", "collectives");
+                out.push((at, format!("it has {own}, the median rank {usual_runs}")));
+            }
         }
     }
+    out.sort_unstable();
     out
 }
 
 /// Returns what was thinned or could not be told, one sentence each.
-pub(super) fn notes(ranks: &Ranks) -> Vec<String> {
+pub(super) fn notes(ranks: &Ranks, unknown: Unknown) -> Vec<String> {
     let mut out = Vec::new();
     let thinned =
         |of: fn(&super::Member) -> u32| ranks.members.iter().filter(|m| of(m) > 0).count();
@@ -178,27 +219,40 @@ pub(super) fn notes(ranks: &Ranks) -> Vec<String> {
     let incomplete = ranks.job.incomplete();
     if incomplete > 0 {
         out.push(format!(
-            "of {} a member of the group is not recorded: waits in these are lower bounds",
+            "in {} a member of the group has no recording: waits there are lower bounds",
             counted(incomplete, "collective", "collectives"),
         ));
     }
     if ranks.job.contradictions() > 0 {
         out.push(format!(
-            "in {} a rank ends before another starts: not counted",
+            "in {} a rank ends before another starts: these are not counted",
             counted(ranks.job.contradictions(), "collective", "collectives"),
         ));
     }
-    let apart = ranks
-        .job
-        .clocks
-        .iter()
-        .filter(|clock| clock.is_none())
-        .count();
-    if apart > 0 && ranks.members.len() > 1 {
+    if unknown.runs > 0 {
         out.push(format!(
-            "{} no synchronizing collective with the first rank: its clock and waits are not known",
-            counted(apart, "rank shares", "ranks share"),
+            "{} of {} state no group, as in CUDA graphs, and several groups are possible: no clock and no wait is taken from these",
+            counted(unknown.runs, "collective", "collectives"),
+            counted(unknown.ranks, "rank", "ranks"),
         ));
+    }
+    let parts: BTreeSet<usize> = ranks.parts.iter().flatten().copied().collect();
+    if parts.len() > 1 {
+        out.push(format!(
+            "the ranks form {} parts without a synchronizing collective in common: waits and clocks are those within each part",
+            parts.len(),
+        ));
+    }
+    let apart = ranks.parts.iter().filter(|part| part.is_none()).count();
+    if apart > 0 && !parts.is_empty() {
+        let words = match apart {
+            1 => "1 rank shares no synchronizing collective with another one: its clock and waits are not known".to_owned(),
+            n => format!(
+                "{} share no synchronizing collective with another rank: their clocks and waits are not known",
+                counted(n, "rank", "ranks")
+            ),
+        };
+        out.push(words);
     }
     out
 }

@@ -1,13 +1,13 @@
 //! Joins findings that are one: ranks that are late because their link or their host is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, Kind};
-use crate::words::shown;
+use crate::words::{real, shown};
 
 /// Replaces late ranks and late hosts by the slow group, or the host, that all of them belong to. A rank that causes most of the delay alone
-/// stays a finding of its own.
-pub(super) fn join(findings: &mut Vec<Finding>) {
+/// stays a finding of its own. `blameless` are the ranks that each slow group delays, by the id of its finding.
+pub(super) fn join(findings: &mut Vec<Finding>, blameless: &BTreeMap<String, BTreeSet<u32>>) {
     for kind in [Kind::SlowLink, Kind::LateHost, Kind::LateDevice] {
         let wholes: Vec<(String, Vec<u32>)> = findings
             .iter()
@@ -15,18 +15,36 @@ pub(super) fn join(findings: &mut Vec<Finding>) {
             .map(|finding| (finding.id.clone(), finding.ranks.clone()))
             .collect();
         for (id, ranks) in wholes {
-            fold(findings, &id, &ranks, kind);
+            let delayed = blameless.get(&id);
+            fold(findings, &id, &ranks, kind, delayed);
         }
     }
 }
 
-fn fold(findings: &mut Vec<Finding>, whole: &str, ranks: &[u32], kind: Kind) {
-    let inside: BTreeSet<u32> = ranks.iter().copied().collect();
+/// Share of a host's delays up to which the largest one of a rank is a part of them.
+const PART: f64 = 2.0 / 3.0;
+
+fn fold(
+    findings: &mut Vec<Finding>,
+    whole: &str,
+    ranks: &[u32],
+    kind: Kind,
+    delayed: Option<&BTreeSet<u32>>,
+) {
+    let mut inside: BTreeSet<u32> = ranks.iter().copied().collect();
+    inside.extend(delayed.into_iter().flatten());
     let is_part = |finding: &Finding| {
         let is_late = finding.kind == Kind::LateRank
-            || (kind == Kind::SlowLink && finding.kind == Kind::LateHost);
+            || (kind == Kind::SlowLink
+                && matches!(finding.kind, Kind::LateHost | Kind::LateDevice));
         is_late && finding.id != whole && finding.ranks.iter().all(|rank| inside.contains(rank))
     };
+    let is_delayed = |finding: &Finding| {
+        let all = |delayed: &BTreeSet<u32>| finding.ranks.iter().all(|rank| delayed.contains(rank));
+        finding.kind == Kind::LateRank && delayed.is_some_and(all)
+    };
+    let of_whole = findings.iter().find(|finding| finding.id == whole);
+    let of_whole = of_whole.and_then(|finding| finding.cost_ns);
     let late = findings.iter().filter(|finding| is_part(finding));
     let costs: Vec<i64> = late
         .clone()
@@ -34,16 +52,25 @@ fn fold(findings: &mut Vec<Finding>, whole: &str, ranks: &[u32], kind: Kind) {
         .filter_map(|finding| finding.cost_ns)
         .collect();
     let of_host = late
-        .filter(|finding| finding.kind == Kind::LateHost)
+        .filter(|finding| finding.kind != Kind::LateRank)
         .filter_map(|finding| finding.cost_ns)
         .max();
     let of_ranks: i64 = costs.iter().sum();
     let largest = costs.iter().copied().max().unwrap_or(0);
-    let is_common = costs.len() * 2 >= ranks.len() && largest <= of_ranks / 2;
-    if !is_common && of_host.is_none() {
+    let is_small = |whole: i64| real(largest) <= PART * real(whole);
+    let is_common = (costs.len() * 2 >= ranks.len() && largest <= of_ranks / 2)
+        || (kind != Kind::SlowLink && of_whole.is_some_and(is_small));
+    let delayed_ns: i64 = findings
+        .iter()
+        .filter(|finding| is_part(finding) && is_delayed(finding))
+        .filter_map(|finding| finding.cost_ns)
+        .sum();
+    let is_any = is_common || of_host.is_some();
+    if !is_any && delayed_ns == 0 {
         return;
     }
-    findings.retain(|finding| !is_part(finding));
+    let of_ranks = if is_any { of_ranks } else { delayed_ns };
+    findings.retain(|finding| !(is_part(finding) && (is_any || is_delayed(finding))));
     let Some(found) = findings.iter_mut().find(|finding| finding.id == whole) else {
         return;
     };
@@ -83,7 +110,7 @@ mod tests {
             5,
         ));
         findings.push(late(Kind::LateRank, "3", &[3], 7));
-        join(&mut findings);
+        join(&mut findings, &BTreeMap::new());
         let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
         assert_eq!(ids, ["slow_link-tp:1", "late_rank-3"]);
         assert_eq!(findings[0].cost_ns, Some(85));
@@ -97,7 +124,13 @@ mod tests {
             late(Kind::LateRank, "4", &[4], 2),
             late(Kind::SlowLink, "tp:0", &group, 5),
         ];
-        join(&mut findings);
+        join(&mut findings, &BTreeMap::new());
         assert_eq!(findings.len(), 3);
+        // Ranks that are late in other groups only are those that the slow group delays.
+        let delayed = BTreeMap::from([("slow_link-tp:0".to_owned(), BTreeSet::from([3]))]);
+        join(&mut findings, &delayed);
+        let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
+        assert_eq!(ids, ["late_rank-4", "slow_link-tp:0"]);
+        assert_eq!(findings[1].cost_ns, Some(75));
     }
 }

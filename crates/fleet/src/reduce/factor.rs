@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lateness::Late;
+use super::outlier::z;
 use super::rows::FactorRow;
 use super::{Member, Ranks};
 use crate::finding::{Finding, Kind, Strength};
@@ -13,6 +14,91 @@ const CHANCE: f64 = 0.01;
 
 /// Minimum share of a host in all delays, as a multiple of its share of the ranks.
 const LEAST_EXCESS: f64 = 2.0;
+
+/// Number of tests of each host.
+const TESTS: f64 = 2.0;
+
+/// Share of the late arrivals of a host up to which one of its ranks is not the reason alone.
+const ONE_RANK: f64 = 2.0 / 3.0;
+
+/// How often the ranks of a host arrive behind all others.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Together {
+    times: usize,
+    expected: f64,
+    variance: f64,
+    /// How often each of its ranks was the last one.
+    last: BTreeMap<usize, usize>,
+}
+
+impl Together {
+    /// Returns the probability of as many late arrivals by chance; 1 where one rank alone causes them.
+    fn chance(&self) -> f64 {
+        let most = self.last.values().copied().max().unwrap_or(0);
+        match self.last.len() > 1 && count(most) <= ONE_RANK * count(self.times) {
+            true => stats::normal_sf(z(self.times, self.expected, self.variance)),
+            false => 1.0,
+        }
+    }
+}
+
+/// Counts the collectives of several hosts in which all ranks of one arrive behind those of the others, by its own work: where they arrive
+/// together, none of them alone costs much, so that a comparison of ranks does not see the host.
+fn together<'v>(ranks: &Ranks, values: &'v [Option<String>]) -> BTreeMap<&'v str, Together> {
+    let mut out: BTreeMap<&str, Together> = BTreeMap::new();
+    let counted = ranks.job.collectives.iter();
+    for c in counted.filter(|c| c.knows_waits() && !c.contradiction) {
+        // First start of each host, and the last start of all.
+        let mut first: BTreeMap<&str, i64> = BTreeMap::new();
+        let mut last: Option<(i64, &str, usize)> = None;
+        let mut is_known = true;
+        for (start, (member, _)) in c.start_ns.iter().zip(&c.matched.runs) {
+            let value = values.get(*member).and_then(Option::as_deref);
+            let (Some(start), Some(value)) = (start, value) else {
+                is_known = false;
+                break;
+            };
+            let begin = first.entry(value).or_insert(*start);
+            *begin = (*begin).min(*start);
+            if last.is_none_or(|last| *start > last.0) {
+                last = Some((*start, value, *member));
+            }
+        }
+        let Some((_, host, member)) = last.filter(|_| is_known && first.len() > 1) else {
+            continue;
+        };
+        let others = c
+            .start_ns
+            .iter()
+            .zip(&c.matched.runs)
+            .filter(|(_, (member, _))| {
+                values.get(*member).and_then(Option::as_deref) != Some(host)
+            });
+        let before = others.filter_map(|(start, _)| *start).max();
+        let behind = first
+            .get(host)
+            .copied()
+            .zip(before)
+            .map(|(own, before)| own - before);
+        // What others passed on to the host is not its own.
+        let is_own =
+            |behind: &i64| *behind > c.error_ns && c.passed_on_ns.saturating_mul(2) < *behind;
+        if behind.filter(is_own).is_none() {
+            continue;
+        }
+        let chance = 1.0 / count(first.len());
+        for value in first.keys() {
+            let of = out.entry(value).or_default();
+            of.expected += chance;
+            of.variance += chance * (1.0 - chance);
+        }
+        if let Some(of) = out.get_mut(host) {
+            of.times += 1;
+            *of.last.entry(member).or_default() += 1;
+        }
+    }
+    out
+}
 
 /// Sets the hosts that recordings do not state: the name in files of `PyTorch`'s handler (`HOST_PID.TIME.pt.trace.json`), else the folder,
 /// where the recordings are in several.
@@ -88,14 +174,25 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
             let late = late.get(*member).filter(|late| !late.may_be_passed_on());
             late.map_or(0.0, |late| real(late.avoidable_ns))
         };
-        let tests = count(groups.len());
+        let tests = count(groups.len()) * TESTS;
+        let together = together(ranks, &values);
         for (value, members) in &groups {
             let is_inside: BTreeSet<usize> = members.iter().copied().collect();
-            let inside: Vec<f64> = members.iter().map(own).collect();
+            // Ranks whose waits are unknown are neither early nor late.
+            let is_known =
+                |member: &usize| late.get(*member).is_some_and(|late| late.collectives > 0);
+            let inside: Vec<f64> = members
+                .iter()
+                .filter(|member| is_known(*member))
+                .map(own)
+                .collect();
             let outside: Vec<f64> = (0..late.len())
-                .filter(|member| !is_inside.contains(member))
+                .filter(|member| !is_inside.contains(member) && is_known(member))
                 .map(|member| own(&member))
                 .collect();
+            if inside.is_empty() {
+                continue;
+            }
             let delay: i64 = members
                 .iter()
                 .filter_map(|member| late.get(*member))
@@ -105,20 +202,40 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
                 0 => 0.0,
                 total => real(delay) / real(total),
             };
-            let expected = count(members.len()) / count(late.len());
-            let chance = (stats::mann_whitney(&inside, &outside) * tests).min(1.0);
+            let expected = count(inside.len()) / count(inside.len() + outside.len());
+            let is_more = stats::median(&inside) > stats::median(&outside);
+            let by_ranks = match is_more {
+                true => stats::mann_whitney(&inside, &outside),
+                false => 1.0,
+            };
+            let is_open = members
+                .iter()
+                .any(|m| late.get(*m).is_some_and(Late::is_open));
+            let by_arrivals = together.get(value).filter(|_| !is_open);
+            let by_arrivals = by_arrivals.map_or(1.0, Together::chance);
+            // No number stands for a probability that cannot be told.
+            let chance = match outside.is_empty() {
+                true => f64::NAN,
+                false => (by_ranks.min(by_arrivals) * tests).min(1.0),
+            };
             rows.push(FactorRow {
                 factor: name.to_owned(),
                 value: (*value).to_owned(),
-                ranks: members.len(),
+                ranks: inside.len(),
                 delay_ns: delay,
                 share_pct: share * 100.0,
                 share_of_ranks_pct: expected * 100.0,
                 chance,
             });
-            let is_more = stats::median(&inside) > stats::median(&outside);
             let is_large = share >= expected * LEAST_EXCESS && delay > 0;
-            if members.len() < 2 || !is_more || !is_large || chance.is_nan() || chance > CHANCE {
+            // Where one rank causes nearly all, it is that rank.
+            let most = members
+                .iter()
+                .filter_map(|m| late.get(*m))
+                .map(Late::delay_ns)
+                .max();
+            let is_one = real(most.unwrap_or(0)) > ONE_RANK * real(delay);
+            if inside.len() < 2 || is_one || !is_large || chance.is_nan() || chance > CHANCE {
                 continue;
             }
             let what = match kind {
@@ -127,7 +244,7 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
             };
             let title = format!(
                 "The {} ranks on {what} cause {} of the delays of the job ({} % of {}, {} times their share of the ranks)",
-                members.len(),
+                inside.len(),
                 shown(delay),
                 (share * 1000.0).round() / 10.0,
                 shown(total),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpu_time::comm::CollectiveTime;
 
 use super::Ranks;
-use super::outlier::{LEAST, Scatter};
+use super::outlier::Scatter;
 use super::rows::LinkRow;
 use crate::finding::{Finding, Kind, Strength};
 use crate::words::{self, counted, factor, nearest, real, shown};
@@ -48,14 +48,23 @@ pub(super) fn links(ranks: &Ranks) -> (Vec<LinkRow>, Vec<Finding>) {
             })
             .collect();
         let values: Vec<f64> = medians.values().copied().collect();
-        let usual = stats::median(&values);
-        let scatter = Scatter::of(&values, usual * 0.01).filter(|_| values.len() >= LEAST);
         for (group, list) in groups {
-            let own = medians.get(group).copied().unwrap_or(usual);
+            // A group is compared with the others: among few, it would move a median that contains it.
+            let rest = medians.iter().filter(|(other, _)| *other != group);
+            let others: Vec<f64> = rest.map(|(_, median)| *median).collect();
+            let own = medians.get(group).copied().unwrap_or(0.0);
+            let usual = if others.is_empty() {
+                own
+            } else {
+                stats::median(&others)
+            };
             let ratio = if usual > 0.0 { own / usual } else { 1.0 };
-            let is_slow = list.len() >= LEAST_COLLECTIVES
-                && ratio >= SLOW
-                && scatter.is_some_and(|scatter| scatter.is_above(own));
+            let is_above = match Scatter::of(&others, usual * 0.01) {
+                Some(scatter) => scatter.is_above(own),
+                // The scatter of two or three groups says little: nearly all transfers must be slower than the usual one.
+                None => !others.is_empty() && low(list) >= SLOW * usual,
+            };
+            let is_slow = list.len() >= LEAST_COLLECTIVES && ratio >= SLOW && is_above;
             rows.push(LinkRow {
                 group: label(ranks, *group),
                 members: members(ranks, list),
@@ -94,6 +103,12 @@ pub(super) fn links(ranks: &Ranks) -> (Vec<LinkRow>, Vec<Finding>) {
         .filter_map(|(group, list)| finding(ranks, *group, list, common));
     let findings = findings.collect();
     (rows, findings)
+}
+
+/// Returns the lower decile of the transfer times.
+fn low(list: &[&CollectiveTime]) -> f64 {
+    let all: Vec<f64> = list.iter().map(|c| real(c.latency_ns)).collect();
+    stats::quantile(&stats::sorted(&all), 0.1)
 }
 
 struct Slow<'c> {
@@ -157,12 +172,12 @@ fn finding(ranks: &Ranks, group: usize, list: &[Slow<'_>], common: Option<u32>) 
     #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
     let size = report::human::bytes(most.bytes as f64);
     let title = format!(
-        "{} of {size} between {} (group {name}) takes {}, {} times the median of {} with the same size{also}",
+        "{} of {size} between {} (group {name}) takes {}, {} times the median of {} with the same operation and size{also}",
         most.op,
         words::ranks(&numbers),
         shown(nearest(most.own)),
         factor(most.own / most.usual),
-        counted(most.groups, "group", "groups"),
+        counted(most.groups - 1, "other group", "other groups"),
     );
     // Where groups differ in their topology, a link may be slower by design.
     let mut finding = Finding::new(Kind::SlowLink, &name, Strength::Likely, title);

@@ -3,23 +3,28 @@
 mod clocks;
 mod composition;
 mod coverage;
+mod duplicates;
 mod explain;
 mod factor;
+mod groups;
 mod kernels;
 mod lateness;
 mod links;
 mod outlier;
+mod parts;
+mod range;
 mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_time::comm::{Job, RankDigest, assign_ranks};
+use gpu_time::comm::{Job, RankClock, RankDigest, assign_ranks};
 use trace_model::ranks::NotOneJob;
 
-use crate::finding::{Finding, Window};
+use crate::finding::{Finding, Kind, Window};
 use crate::summary::{RankSummary, collectives_digest};
 pub use rows::{
     BudgetRow, Cell, ClassRow, FactorRow, Failure, Fleet, KernelRow, LinkRow, RankRow, Scope,
+    is_document,
 };
 
 /// One rank: its summary without what is kept elsewhere.
@@ -36,6 +41,10 @@ pub(crate) struct Ranks {
     pub(crate) members: Vec<Member>,
     pub(crate) digests: Vec<RankDigest>,
     pub(crate) job: Job,
+    /// Part of the job that each rank is in: those that synchronizing collectives join.
+    pub(crate) parts: Vec<Option<usize>>,
+    /// Clock of each rank against that of the first rank of its part.
+    pub(crate) clocks: Vec<Option<RankClock>>,
     pub(crate) kernels: kernels::Table,
 }
 
@@ -106,6 +115,7 @@ pub fn reduce(
         });
     }
     failures.sort();
+    let left_out = duplicates::leave_out(&mut members, &mut digests);
     let assigned = assign_ranks(&mut digests)?;
     // Digests are in order of rank now.
     let places: BTreeMap<&str, usize> = digests
@@ -116,13 +126,18 @@ pub fn reduce(
     members.sort_by_key(|member| places.get(member.summary.file.as_str()).copied());
     drop(places);
     factor::name_hosts(&mut members);
-    let job = Job::new(&digests);
+    let unknown = groups::name(&mut digests, &members);
+    let parts = parts::analyse(&mut digests);
     let ranks = Ranks {
         members,
         digests,
-        job,
+        job: parts.job,
+        parts: parts.of,
+        clocks: parts.clocks,
         kernels: table,
     };
+    let cut = coverage::cut(&ranks);
+    let is_cut: BTreeSet<usize> = cut.iter().map(|(member, _)| *member).collect();
     let late = lateness::measure(&ranks);
     let speed = composition::speeds(&ranks);
     let mut findings: Vec<Finding> = Vec::new();
@@ -131,11 +146,14 @@ pub fn reduce(
     findings.extend(of_factors);
     let (links, of_links) = links::links(&ranks);
     findings.extend(of_links);
-    explain::join(&mut findings);
-    findings.extend(composition::findings(&ranks, &speed));
+    let blameless = blameless(&ranks, &late, &speed, &findings);
+    explain::join(&mut findings, &blameless);
+    findings.extend(composition::findings(&ranks, &speed, &is_cut));
     findings.extend(clocks::findings(&ranks));
-    let (scope, of_recordings) = coverage::coverage(&ranks, &failures);
+    let (mut scope, of_recordings) = coverage::coverage(&ranks, &failures, &left_out.ranks, &cut);
+    scope.files += left_out.files;
     findings.extend(of_recordings);
+    findings.extend(left_out.findings);
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| {
             (
@@ -154,7 +172,7 @@ pub fn reduce(
                 .to_owned(),
         );
     }
-    notes.extend(coverage::notes(&ranks));
+    notes.extend(coverage::notes(&ranks, unknown));
     Ok(rows::fleet(
         &ranks,
         &late,
@@ -168,4 +186,50 @@ pub fn reduce(
             notes,
         },
     ))
+}
+
+/// Returns the members of a group as a recording lists them.
+fn members_of(text: &str) -> Option<Vec<u32>> {
+    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    inner
+        .split(',')
+        .map(|rank| rank.trim().parse().ok())
+        .collect()
+}
+
+/// Returns the ranks of each slow group that are late in other groups only: the group delays them. One that is late within its group as
+/// well, or whose device is slow, is late by itself.
+fn blameless(
+    ranks: &Ranks,
+    late: &[lateness::Late],
+    speed: &[Option<composition::Speed>],
+    findings: &[Finding],
+) -> BTreeMap<String, BTreeSet<u32>> {
+    let slow = findings
+        .iter()
+        .filter(|finding| finding.kind == Kind::SlowLink);
+    let each = slow.map(|finding| {
+        let label = finding.group.as_deref().unwrap_or_default();
+        let groups = ranks.job.groups.iter().enumerate();
+        let groups: Vec<usize> = groups
+            .filter(|(_, group)| group.key.label() == label)
+            .map(|(number, _)| number)
+            .collect();
+        let all = late.iter().zip(speed).enumerate();
+        let of = all.filter(|(_, (late, speed))| {
+            let is_slow = speed.is_some_and(|speed| speed.is_slow);
+            !is_slow && groups.iter().all(|group| !late.is_late_within(*group))
+        });
+        let numbers = of.map(|(member, _)| ranks.rank(member));
+        // What one pair of a pipeline lacks, its other stages wait for.
+        let lanes = groups
+            .iter()
+            .filter_map(|group| ranks.job.groups.get(*group));
+        let lanes = lanes.filter_map(|group| members_of(group.key.ranks.as_deref()?));
+        let mut inside: BTreeSet<u32> = finding.ranks.iter().copied().collect();
+        inside.extend(lanes.flatten());
+        let of_group = numbers.filter(|rank| inside.contains(rank)).collect();
+        (finding.id.clone(), of_group)
+    });
+    each.collect()
 }

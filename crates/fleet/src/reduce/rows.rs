@@ -10,8 +10,24 @@ use super::{Ranks, clocks};
 use crate::finding::Finding;
 use crate::summary;
 
+/// Begin of all versions of [`Fleet`] as JSON.
+const FAMILY: &str = "inferscope-fleet-";
+
 /// Version of [`Fleet`] as JSON.
-pub(crate) const SCHEMA: &str = "inferscope-fleet-1";
+pub(crate) const SCHEMA: &str = "inferscope-fleet-1.1";
+
+/// Returns `true` for a [`Fleet`] as JSON, of any version.
+pub fn is_document(bytes: &[u8]) -> bool {
+    let document: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+    let version = |key: &str| {
+        let version = document
+            .as_ref()
+            .and_then(|document| document.get(key)?.as_str());
+        version.is_some_and(|version| version.starts_with(FAMILY))
+    };
+    // Before 1.1 the version was in `schema`.
+    version("schema_version") || version("schema")
+}
 
 /// A recording that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -90,25 +106,27 @@ pub struct RankRow {
     pub comm_ns: i64,
     /// Part of it without computation.
     pub exposed_comm_ns: i64,
-    /// Collectives in which its wait, or a lower bound of it, is known.
+    /// Part of the job that it is in: ranks that synchronizing collectives join. Waits and clocks are those within it.
+    pub part: Option<usize>,
+    /// Collectives in which its wait, or a lower bound of it, is known. Without any, the next six values are not known.
     pub collectives: usize,
     /// Time that it waited for others.
-    pub waited_ns: i64,
-    /// Time that others waited for it, where all members of the group are recorded.
-    pub inflicted_ns: i64,
-    /// Lower bound of that time where a member is missing.
-    pub inflicted_at_least_ns: i64,
+    pub waited_ns: Option<i64>,
+    /// Time that others waited for it.
+    pub inflicted_ns: Option<i64>,
+    /// Part of it that is a lower bound, as a member of the group is missing.
+    pub inflicted_at_least_ns: Option<i64>,
     /// Part that it would have avoided by arriving with the rank before it.
-    pub avoidable_ns: i64,
+    pub avoidable_ns: Option<i64>,
     /// Share of the delay that it causes in the time that others spend in its collectives, in percent.
-    pub delay_share_pct: f64,
+    pub delay_share_pct: Option<f64>,
     /// Number of collectives in which it came last, by more than the error of the clocks.
-    pub times_last: usize,
+    pub times_last: Option<usize>,
     /// Median ratio of the time of its kernels to that on the median rank.
     pub kernel_time_ratio: Option<f64>,
     /// Number of kernels compared.
     pub kernels_compared: usize,
-    /// Lead of its clock over the median clock.
+    /// Lead of its clock over the median clock of its part of the job.
     pub clock_ahead_ns: Option<i64>,
     /// Half the width of the interval around it.
     pub clock_error_ns: Option<i64>,
@@ -249,7 +267,7 @@ pub struct Cell {
 #[non_exhaustive]
 pub struct Fleet {
     /// Version of this document.
-    pub schema: &'static str,
+    pub schema_version: &'static str,
     /// The answer in one sentence.
     pub answer: String,
     /// What it rests on.
@@ -321,6 +339,8 @@ pub(super) fn fleet(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>], found
                 groups: phase.groups.clone(),
             });
         }
+        let is_known = late.collectives > 0;
+        let known = |ns: i64| is_known.then_some(ns);
         let devices: Vec<String> = summary.devices.iter().map(i64::to_string).collect();
         rows.push(RankRow {
             rank,
@@ -334,13 +354,14 @@ pub(super) fn fleet(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>], found
             busy_ns: summary.time.busy_ns,
             comm_ns: summary.time.comm_ns,
             exposed_comm_ns: summary.time.exposed_ns,
+            part: ranks.parts.get(at).copied().flatten(),
             collectives: late.collectives,
-            waited_ns: late.waited_ns,
-            inflicted_ns: late.inflicted_ns,
-            inflicted_at_least_ns: late.at_least_ns,
-            avoidable_ns: late.avoidable_ns,
-            delay_share_pct: late.share_pct(),
-            times_last: late.times_last,
+            waited_ns: known(late.waited_ns),
+            inflicted_ns: known(late.delay_ns()),
+            inflicted_at_least_ns: known(late.at_least_ns),
+            avoidable_ns: known(late.avoidable_ns),
+            delay_share_pct: is_known.then(|| late.share_pct()),
+            times_last: is_known.then_some(late.times_last),
             kernel_time_ratio: speed.map(|speed| speed.ratio),
             kernels_compared: speed.map_or(0, |speed| speed.kernels),
             clock_ahead_ns: lead.map(|lead| lead.0),
@@ -353,12 +374,9 @@ pub(super) fn fleet(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>], found
             bytes: summary.quality.bytes,
         });
     }
-    rows.sort_by_key(|row| {
-        let delay = row.inflicted_ns.saturating_add(row.inflicted_at_least_ns);
-        (std::cmp::Reverse(delay), row.rank)
-    });
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.inflicted_ns), row.rank));
     let mut fleet = Fleet {
-        schema: SCHEMA,
+        schema_version: SCHEMA,
         answer: String::new(),
         scope: found.scope,
         findings: found.findings,

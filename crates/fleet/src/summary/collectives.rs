@@ -101,6 +101,35 @@ impl Members {
     }
 }
 
+/// A process group that the head of a recording lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatedGroup {
+    /// Its name.
+    pub name: String,
+    members: Members,
+}
+
+impl StatedGroup {
+    /// Returns the members as a recording writes them: `[0, 1, 2]`.
+    pub fn members(&self) -> String {
+        self.members.text()
+    }
+}
+
+/// Returns the groups of several ranks that a recording lists.
+pub(super) fn stated_groups(meta: &trace_model::Metadata) -> Vec<StatedGroup> {
+    let groups = meta.distributed.iter().flat_map(|job| &job.groups);
+    let several = groups.filter(|group| group.ranks.len() > 1);
+    let each = several.map(|group| {
+        let ranks: Vec<String> = group.ranks.iter().map(u32::to_string).collect();
+        StatedGroup {
+            name: group.name.clone(),
+            members: Members::new(&format!("[{}]", ranks.join(", "))),
+        }
+    });
+    each.collect()
+}
+
 impl StoredKind {
     fn new(what: &Collective) -> Self {
         Self {

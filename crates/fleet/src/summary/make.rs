@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use trace_model::{Rank, Trace};
 use trace_tables::Summary;
 
-use super::collectives::Collectives;
+use super::collectives::{Collectives, stated_groups};
 use super::steps::{Steps, phase_of};
 use super::{KernelTime, PhaseTime, Quality, RankSummary, VERSION};
 use crate::sketch::Sketch;
@@ -92,6 +92,7 @@ pub fn summarise(name: &str, trace: &Trace) -> RankSummary {
         classes: by_class(&work),
         kernels,
         kernels_left_out,
+        groups: stated_groups(meta),
         collectives: Collectives::new(&digest),
     }
 }

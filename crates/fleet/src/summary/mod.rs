@@ -11,15 +11,15 @@ use gpu_time::comm::RankTime;
 use serde::{Deserialize, Serialize};
 
 use crate::sketch::Sketch;
-pub use collectives::Collectives;
 pub(crate) use collectives::digest as collectives_digest;
+pub use collectives::{Collectives, StatedGroup};
 pub use file::{FileError, read, write, write_within};
 pub(crate) use make::rank_in_name;
 pub use make::{arg_keys, summarise};
 pub use steps::{StepTime, Steps};
 
 /// Version of summaries. A summary of another one is made again.
-pub const VERSION: &str = "fleet-1.0";
+pub const VERSION: &str = "fleet-1.1";
 
 /// Maximum size of a summary as a file. Steps and collectives are thinned until it fits.
 pub const MAX_BYTES: usize = 100_000;
@@ -63,6 +63,8 @@ pub struct RankSummary {
     pub kernels: Vec<KernelTime>,
     /// Number of further kernels, which are not listed.
     pub kernels_left_out: u64,
+    /// Process groups of several ranks that the recording states the rank to be in.
+    pub groups: Vec<StatedGroup>,
     /// The collectives.
     pub collectives: Collectives,
 }
