@@ -448,8 +448,13 @@ fn partition(
 ) -> Result<Partition> {
     let mut tables: FxHashMap<Box<str>, Table> = FxHashMap::default();
     let mut unknown: Vec<Box<str>> = Vec::new();
-    let found = |base: &str| Some((Box::from(base), catalog.table(&format!("{base}{suffix}"))?));
-    let others = catalog.tables.iter().filter_map(|table| {
+    // What is computed would be missing in a copy.
+    let is_plain = |table: &&CatalogTable| !table.has_computed;
+    let found = |base: &str| {
+        let table = catalog.table(&format!("{base}{suffix}"));
+        Some((Box::from(base), table.filter(is_plain)?))
+    };
+    let others = catalog.tables.iter().filter(is_plain).filter_map(|table| {
         let base = base_of(&table.name, &suffix, suffixes)?;
         (!TABLES.contains(&base)).then_some(base)
     });
@@ -465,7 +470,14 @@ fn partition(
         let base = base_of(&other.name, &suffix, suffixes);
         !suffix.is_empty() && base.is_some_and(|base| other.is_table || TABLES.contains(&base))
     });
-    let unreadable = unreadable.map(|other| other.name.clone()).collect();
+    let computed = catalog
+        .tables
+        .iter()
+        .filter(|table| table.has_computed && base_of(&table.name, &suffix, suffixes).is_some());
+    let unreadable = unreadable
+        .map(|other| other.name.clone())
+        .chain(computed.map(|table| table.name.clone()))
+        .collect();
     for table in REQUIRED {
         if !tables.contains_key(table) {
             return Err(Error::MissingTable {

@@ -15,6 +15,8 @@ pub struct CatalogTable {
     pub root: u32,
     /// Columns in stored order.
     pub columns: Vec<ColumnDef>,
+    /// `true` if there are other columns, which SQLite computes when they are read.
+    pub has_computed: bool,
 }
 
 /// A table or view that is never read.
@@ -72,7 +74,8 @@ impl Catalog {
             catalog.tables.push(CatalogTable {
                 name: name.to_owned(),
                 root,
-                columns,
+                columns: columns.stored,
+                has_computed: columns.has_computed,
             });
         }
         Ok(catalog)

@@ -13,8 +13,17 @@ pub struct ColumnDef {
     pub(crate) is_integer: bool,
 }
 
-/// The columns of a table, in stored order; `None` for what is no plain table with row ids.
-pub(crate) fn columns_of(sql: &str) -> Option<Vec<ColumnDef>> {
+/// The columns of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    /// Those that are in the records, in stored order.
+    pub(crate) stored: Vec<ColumnDef>,
+    /// `true` if there are others, which are computed when they are read.
+    pub(crate) has_computed: bool,
+}
+
+/// The columns of a table; `None` for what is no plain table with row ids.
+pub(crate) fn columns_of(sql: &str) -> Option<Columns> {
     let tokens = tokens(sql)?;
     let open = tokens.iter().position(|token| *token == Token::Open)?;
     let word = |token: Option<&Token>, text: &str| matches!(token, Some(Token::Word(found)) if found.eq_ignore_ascii_case(text));
@@ -28,7 +37,7 @@ pub(crate) fn columns_of(sql: &str) -> Option<Vec<ColumnDef>> {
     {
         return None;
     }
-    let mut columns = Vec::new();
+    let mut columns = Columns::default();
     let mut definition: Vec<&Token> = Vec::new();
     let mut depth = 0_usize;
     let mut tail = tokens.len();
@@ -57,16 +66,16 @@ pub(crate) fn columns_of(sql: &str) -> Option<Vec<ColumnDef>> {
         .unwrap_or_default()
         .iter()
         .any(|token| word(Some(token), "WITHOUT"));
-    (!without && !columns.is_empty()).then_some(columns)
+    (!without && !columns.stored.is_empty()).then_some(columns)
 }
 
-fn column(definition: &[&Token], columns: &mut Vec<ColumnDef>) -> Option<()> {
+fn column(definition: &[&Token], columns: &mut Columns) -> Option<()> {
     let name = match definition.first()? {
         Token::Quoted(name) => name.clone(),
         Token::Word(word) => {
             const CONSTRAINTS: [&str; 5] = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"];
             if CONSTRAINTS.iter().any(|c| word.eq_ignore_ascii_case(c)) {
-                primary_key(definition, columns);
+                primary_key(definition, &mut columns.stored);
                 return Some(());
             }
             word.clone()
@@ -82,6 +91,7 @@ fn column(definition: &[&Token], columns: &mut Vec<ColumnDef>) -> Option<()> {
     let is_computed = (1..definition.len())
         .any(|at| is_word(at, "AS") && definition.get(at + 1) == Some(&&Token::Open));
     if is_computed && !(1..definition.len()).any(|at| is_word(at, "STORED")) {
+        columns.has_computed = true;
         return Some(());
     }
     let default = (1..definition.len())
@@ -91,7 +101,7 @@ fn column(definition: &[&Token], columns: &mut Vec<ColumnDef>) -> Option<()> {
             _ => None,
         });
     let is_integer = is(1, "INTEGER");
-    columns.push(ColumnDef {
+    columns.stored.push(ColumnDef {
         name,
         is_rowid: is_integer && has("PRIMARY", "KEY"),
         default,
@@ -182,7 +192,7 @@ mod tests {
     use super::*;
 
     fn names(sql: &str) -> Option<Vec<String>> {
-        columns_of(sql).map(|columns| columns.into_iter().map(|c| c.name).collect())
+        columns_of(sql).map(|columns| columns.stored.into_iter().map(|c| c.name).collect())
     }
 
     #[test]
@@ -191,10 +201,10 @@ mod tests {
             \"type\" TEXT CHECK (\"type\" IN ('A', 'B,C')), [end] BIGINT, n INT DEFAULT 7, `a``b` JSONB DEFAULT \"{}\" NOT NULL, \
             FOREIGN KEY (n) REFERENCES `x` (id) ON UPDATE CASCADE /* , z INT */ )";
         assert_eq!(names(sql).unwrap(), ["id", "type", "end", "n", "a`b"]);
-        let columns = columns_of(sql).unwrap();
+        let columns = columns_of(sql).unwrap().stored;
         assert!(columns[0].is_rowid && !columns[1].is_rowid);
         assert_eq!(columns[3].default, Some(7));
-        let keyed = |sql| columns_of(sql).unwrap()[0].is_rowid;
+        let keyed = |sql| columns_of(sql).unwrap().stored[0].is_rowid;
         assert!(keyed(
             "CREATE TABLE t (id INTEGER, b TEXT, PRIMARY KEY (\"ID\"))"
         ));
@@ -220,6 +230,8 @@ mod tests {
         ] {
             let sql = format!("CREATE TABLE t (a, {column}, c)");
             assert_eq!(names(&sql).unwrap(), want, "{column}");
+            let has_computed = columns_of(&sql).unwrap().has_computed;
+            assert_eq!(has_computed, want.len() == 2, "{column}");
         }
     }
 

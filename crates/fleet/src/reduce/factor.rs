@@ -183,7 +183,7 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
                 |member: &usize| late.get(*member).is_some_and(|late| late.collectives > 0);
             let inside: Vec<f64> = members
                 .iter()
-                .filter(|member| is_known(*member))
+                .filter(|member| is_known(member))
                 .map(own)
                 .collect();
             let outside: Vec<f64> = (0..late.len())

@@ -223,11 +223,11 @@ pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
             }
             let start = c.start_ns.get(at).copied().flatten();
             let behind = start.zip(usual).map(|(start, usual)| start - usual);
-            if let Some(behind) = behind.filter(|behind| *behind > c.error_ns) {
-                if let Some(step) = step {
-                    let sum = late.steps.entry(step).or_default();
-                    *sum = sum.saturating_add(behind);
-                }
+            if let Some(behind) = behind.filter(|behind| *behind > c.error_ns)
+                && let Some(step) = step
+            {
+                let sum = late.steps.entry(step).or_default();
+                *sum = sum.saturating_add(behind);
             }
         }
     }
