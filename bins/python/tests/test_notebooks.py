@@ -21,8 +21,9 @@ def texts(notebook: Any) -> list[str]:
     """Return what the cells print and show as text."""
     found = []
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            found.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+        # What is printed may come in any number of pieces.
+        shown = (output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", []))
+        found.append("".join(shown))
     return found
 
 
