@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -103,25 +102,8 @@ impl Reader for Recordings<'_> {
 
 fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
-    let threads = args.input.threads().get();
-    let workers = threads.min(paths.len()).max(1);
-    let mut input = args.input.clone();
-    input.threads = NonZeroUsize::new(threads.div_ceil(workers));
-    let inputs: Vec<Input> = paths
-        .iter()
-        .map(|path| {
-            // A member of an archive, or a process of an export, has the hash of its file.
-            let name = path.display().to_string();
-            let file = match path.is_file() {
-                true => Some(path.clone()),
-                false => name.rsplit_once('!').map(|(file, _)| PathBuf::from(file)),
-            };
-            Input {
-                path: file.filter(|file| file.is_file()),
-                name,
-            }
-        })
-        .collect();
+    let (workers, input) = args.input.shared_by(paths.len());
+    let inputs: Vec<Input> = paths.iter().map(|path| Input::of(path)).collect();
     let mut tables = args.tables.clone();
     if tables.is_empty() {
         tables = TABLES.iter().collect();

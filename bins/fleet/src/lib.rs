@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use byte_source::output::AtomicFile;
@@ -125,10 +124,8 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
     }
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
     let threads = args.input.threads().get();
-    let workers = threads.min(paths.len()).max(1);
-    let mut input = args.input.clone();
-    input.threads = NonZeroUsize::new(threads.div_ceil(workers));
-    let inputs: Vec<Input> = paths.iter().map(|path| input_of(path)).collect();
+    let (workers, input) = args.input.shared_by(paths.len());
+    let inputs: Vec<Input> = paths.iter().map(|path| Input::of(path)).collect();
     let files = Files {
         paths: &paths,
         input,
@@ -174,19 +171,6 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
         (_, true) => Outcome::Fine,
         (_, false) => Outcome::Unreadable,
     })
-}
-
-/// Returns the input of a path: a member of an archive, or a process of an export, has the hash of its file.
-fn input_of(path: &Path) -> Input {
-    let name = path.display().to_string();
-    let file = match path.is_file() {
-        true => Some(path.to_owned()),
-        false => name.rsplit_once('!').map(|(file, _)| PathBuf::from(file)),
-    };
-    Input {
-        path: file.filter(|file| file.is_file()),
-        name,
-    }
 }
 
 /// Refuses to replace files that this tool did not write: a document of another kind, or tables without a document of a fleet beside them.

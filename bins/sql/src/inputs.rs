@@ -1,7 +1,6 @@
 //! Opens the recordings of a query.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -33,10 +32,7 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn new(paths: Vec<PathBuf>, args: &SqlCli) -> Self {
-        let mut input = args.input.clone();
-        let threads = input.threads().get();
-        let each = threads.div_ceil(paths.len().clamp(1, threads));
-        input.threads = NonZeroUsize::new(each);
+        let (_, input) = args.input.shared_by(paths.len());
         let names = paths.iter().map(|path| path.display().to_string());
         let names: Vec<String> = names.collect();
         Self {

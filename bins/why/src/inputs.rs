@@ -448,8 +448,7 @@ fn read(
     question: &Question,
     options: &RecordingOptions,
 ) -> Vec<anyhow::Result<Recording>> {
-    let threads = question.input.threads().get();
-    let workers = threads.min(sources.len()).max(1);
+    let (workers, input) = question.input.shared_by(sources.len());
     let quiet = VerbosityArgs {
         quiet: true,
         verbose: false,
@@ -459,8 +458,6 @@ fn read(
     let bytes = |source: &Source| source.path.metadata().map_or(0, |meta| meta.len());
     counter.add_total(sources.iter().map(bytes).sum());
     let one = |source: &Source| -> anyhow::Result<Recording> {
-        let mut input = question.input.clone();
-        input.threads = std::num::NonZeroUsize::new(threads.div_ceil(workers));
         let read = trace_input::read(&source.path, &input, quiet, |options| {
             options.args = ArgPolicy::Only(arg_keys().into_iter().collect());
         })?;

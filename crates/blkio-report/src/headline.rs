@@ -21,7 +21,7 @@ const MORE_AT_DEPTH: f64 = 1.1;
 const FOLLOWING: f64 = 0.5;
 /// Share of requests that find no other in flight from which they come one at a time.
 const ALONE: f64 = 0.99;
-/// Most other devices or phases that the answer names.
+/// Maximum number of other devices or phases named in the answer.
 const OTHERS: usize = 4;
 /// How much more the trace must have recorded elsewhere to be named as a yardstick.
 const BETTER: f64 = 1.25;

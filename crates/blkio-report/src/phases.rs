@@ -368,7 +368,7 @@ fn features(bins: &[Bin]) -> Vec<[Option<f64>; FEATURES]> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     traffic: [f64; GPU],
-    /// Of squares, of all of these.
+    /// Sums of the squares.
     traffic_squares: f64,
     gpu: f64,
     gpu_squares: f64,
@@ -378,9 +378,9 @@ struct Sums {
 
 /// What cuts between bins cost and save.
 struct Cuts {
-    /// Before each bin, and behind the last.
+    /// Sums of all bins before each bin, then of all bins.
     sums: Vec<Sums>,
-    /// Of one cut, for one feature.
+    /// Cost of a cut for each feature.
     penalty: f64,
     with_gpu: bool,
 }

@@ -125,6 +125,18 @@ impl InputArgs {
             .or_else(|| std::thread::available_parallelism().ok())
             .unwrap_or(NonZeroUsize::MIN)
     }
+
+    /// Shares the threads among inputs that are read at once: returns how many are, and the options of each.
+    #[must_use]
+    pub fn shared_by(&self, inputs: usize) -> (usize, Self) {
+        let threads = self.threads().get();
+        let workers = threads.min(inputs).max(1);
+        let each = Self {
+            threads: NonZeroUsize::new(threads.div_ceil(workers)),
+            ..self.clone()
+        };
+        (workers, each)
+    }
 }
 
 /// `-q` and `-v`.

@@ -5,7 +5,7 @@ use trace_model::kernel::KernelClass;
 
 use crate::chains::Chain;
 
-/// Most kernels between the two products: scale, mask, conversions and the softmax.
+/// Maximum number of kernels between the two products: scale, mask, conversions and the softmax.
 const BETWEEN: u64 = 8;
 
 /// Finds them along a path.

@@ -175,7 +175,7 @@ pub(crate) struct Beside<'a> {
     pub(crate) within_ns: i64,
     /// Usual time between its readings.
     between_ns: i64,
-    /// Of the engine, by time.
+    /// States of the engine, in ascending time.
     pub(crate) states: Vec<State>,
     /// Time and number of requests.
     preemptions: Vec<(i64, u64)>,

@@ -117,9 +117,9 @@ fn is_function(work: &GpuWork<'_>, slice: Slice<'_>) -> bool {
 
 /// What a thread did in a gap.
 pub(crate) enum InGap {
-    /// Most of the time it was in this function or operator.
+    /// It spent most of the gap in this function or operator.
     Function(String),
-    /// It was in several, none of them most of the time.
+    /// It was in several, none of which took most of the gap.
     Several,
     /// Functions and operators cover half of the time or less.
     Nothing,

@@ -122,7 +122,7 @@ struct Page {
 struct Address {
     kind: u16,
     address: u64,
-    /// Of the newest access, and since when it is allocated.
+    /// Region of the newest access, and the time of its allocation.
     region: u32,
     allocated: Option<u64>,
     /// Whether another block lies there later.

@@ -47,7 +47,7 @@ pub(crate) struct Late {
     stored: u64,
     /// Addresses stored to, and those stored to once and twice.
     written: [u64; 3],
-    /// Of the current address.
+    /// Counts of the current address.
     own: [u64; 2],
     half_from_ns: u64,
     pub(crate) half: LateStores,

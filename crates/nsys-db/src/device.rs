@@ -38,7 +38,7 @@ struct Spots {
 }
 
 /// Columns that all activities have.
-const COMMON: [&str; 7] = [
+pub(crate) const COMMON: [&str; 7] = [
     "start",
     "end",
     "globalPid",

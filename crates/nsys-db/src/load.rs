@@ -545,18 +545,9 @@ impl<'e> Loader<'e> {
         let (mut all, mut linked) = (FxHashSet::default(), LinkedIds::default());
         let mut is_ordered = true;
         for table in crate::device::TABLES {
-            let columns = [
-                "start",
-                "end",
-                "globalPid",
-                "deviceId",
-                "contextId",
-                "streamId",
-                "correlationId",
-            ];
             let parts = export.scan_parts(
                 table,
-                columns,
+                crate::device::COMMON,
                 self.options.threads,
                 || Ok(PlacesPart::default()),
                 |part, _, [start, end, process, device, context, stream, correlation]| {

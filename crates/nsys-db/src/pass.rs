@@ -407,18 +407,8 @@ fn columns_of(table: &str) -> [&'static str; 10] {
         _ => [""; 3],
     };
     let [first, second, third] = names;
-    [
-        "start",
-        "end",
-        "globalPid",
-        "deviceId",
-        "contextId",
-        "streamId",
-        "correlationId",
-        first,
-        second,
-        third,
-    ]
+    let [a, b, c, d, e, f, g] = crate::device::COMMON;
+    [a, b, c, d, e, f, g, first, second, third]
 }
 
 /// A row, with the number of its name within its table.

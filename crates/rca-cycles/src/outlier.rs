@@ -26,7 +26,7 @@ const DEVIATIONS: f64 = 6.0;
 const OWN_SHARE: f64 = 0.25;
 /// and by this share of the cycle.
 const CYCLE_SHARE: f64 = 0.01;
-/// Of more cycles than this share it is no interference.
+/// Slowness in a larger share of cycles is no interference.
 pub const MOST: f64 = 0.3;
 
 /// The median of values of cycles of this length, and from where on one is slow. As many cycles more have the value zero.

@@ -46,29 +46,29 @@ impl Window {
 /// Which records are wanted. A pure value: sets are never changed by it. Every condition that is set must hold.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// In this span of time.
+    /// Only records in this window.
     pub window: Option<Window>,
-    /// Of these domains (`HIP`, `HSA`, `MARKER`, ...; `KERNEL`, `MEMORY`, ...): the text before the first `_` of the category, in any case.
+    /// Only these domains (`HIP`, `HSA`, `MARKER`, ...; `KERNEL`, `MEMORY`, ...): the text before the first `_` of the category; case is ignored.
     pub domains: Option<Vec<String>>,
-    /// Not of these domains.
+    /// All but these domains.
     pub without_domains: Vec<String>,
-    /// Of these categories, in any case.
+    /// Only these categories; case is ignored.
     pub categories: Option<Vec<String>>,
-    /// Not of these categories, in any case.
+    /// All but these categories; case is ignored.
     pub without_categories: Vec<String>,
-    /// With a name that matches.
+    /// Only records whose name matches.
     pub name: Option<Regex>,
-    /// Of processes with these guids.
+    /// Only processes with these GUIDs.
     pub guids: Option<Vec<String>>,
-    /// Of processes with these process ids.
+    /// Only processes with these ids.
     pub pids: Option<Vec<i64>>,
-    /// Of these ranks.
+    /// Only these ranks.
     pub ranks: Option<Vec<i64>>,
-    /// Of these hosts.
+    /// Only these hosts.
     pub hosts: Option<Vec<String>>,
-    /// On agents with these absolute indices; records without agent pass.
+    /// Only agents with these absolute indices; records without an agent pass.
     pub agents: Option<Vec<i64>>,
-    /// On these streams; records without stream pass.
+    /// Only these streams; records without a stream pass.
     pub streams: Option<Vec<i64>>,
     /// At least this long.
     pub min_duration_ns: i64,

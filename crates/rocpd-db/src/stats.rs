@@ -107,7 +107,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of durations, which are sorted by this. Linear interpolation between the two nearest (type 7 of Hyndman and Fan).
+    /// Sorts durations and returns their quantiles. Linear interpolation between the two nearest (type 7 of Hyndman and Fan).
     #[must_use]
     pub fn of(durations_ns: &mut [i64]) -> Self {
         durations_ns.sort_unstable();

@@ -108,7 +108,7 @@ impl<'i, 't> Source<'i, 't> {
         self.innermost_known(around, models)
     }
 
-    /// Of a chain of operators, innermost first, the one whose model counts.
+    /// Returns the operator whose model counts: the first of a chain, innermost first, that has one.
     fn innermost_known(
         &mut self,
         mut chain: impl Iterator<Item = Slice<'t>>,

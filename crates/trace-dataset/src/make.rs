@@ -23,6 +23,22 @@ pub struct Input {
     pub path: Option<PathBuf>,
 }
 
+impl Input {
+    /// Returns the input of a path: a member of an archive, or a process of an export, has the hash of its file.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let name = path.display().to_string();
+        let file = match path.is_file() {
+            true => Some(path.to_owned()),
+            false => name.rsplit_once('!').map(|(file, _)| PathBuf::from(file)),
+        };
+        Self {
+            path: file.filter(|file| file.is_file()),
+            name,
+        }
+    }
+}
+
 /// What is known of an input when its files are made.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

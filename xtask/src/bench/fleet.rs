@@ -17,6 +17,15 @@ const RANKS: [u32; 3] = [10, 100, 1000];
 /// Bytes of a rank, unless others are asked for.
 const SIZE: u64 = 1_000_000;
 
+/// Hosts from which on a job has all differences planted.
+const PLANTED_HOSTS: u32 = 8;
+
+/// Planted differences: a rank with a slow device, a host with a slow link, a rank with another kernel, a host with another clock.
+const SLOW_RANK: u32 = 3;
+const SLOW_LINK_HOST: u32 = 5;
+const OTHER_RANK: u32 = 30;
+const CLOCK_HOST: u32 = 2;
+
 /// Ranks and bytes of each to which the results are extrapolated.
 const LARGE: (f64, f64) = (10_000.0, 100e6);
 
@@ -31,6 +40,8 @@ struct Row {
     whole: Sample,
     /// Summaries are there: the recordings are hashed, and the ranks compared.
     again: Sample,
+    /// How many of the planted differences are named.
+    found: String,
 }
 
 /// `cargo xtask bench --fleet [--ranks N,N,...] [--size BYTES] [--program FILE] [--save]`.
@@ -93,6 +104,7 @@ fn one(program: &Path, folder: &Path, ranks: u32, size: u64) -> Result<Row> {
     for entry in fs::read_dir(out.join("summaries/ranks"))? {
         summaries += entry?.metadata()?.len();
     }
+    let found = found(&out, ranks)?;
     fs::remove_dir_all(&job)?;
     Ok(Row {
         ranks,
@@ -100,7 +112,47 @@ fn one(program: &Path, folder: &Path, ranks: u32, size: u64) -> Result<Row> {
         summaries,
         whole,
         again,
+        found,
     })
+}
+
+/// Returns the differences that are planted in a job: the kinds that name one, and its ranks.
+fn planted(ranks: u32) -> Vec<(&'static [&'static str], Vec<u32>)> {
+    let host = |host: u32| (host * PER_HOST..(host + 1) * PER_HOST).collect::<Vec<_>>();
+    let mut all: Vec<(&'static [&'static str], Vec<u32>)> =
+        vec![(&["late_rank", "slow_device"], vec![SLOW_RANK])];
+    if ranks.div_ceil(PER_HOST) >= PLANTED_HOSTS {
+        all.push((&["slow_link"], host(SLOW_LINK_HOST)));
+        all.push((&["other_kernels"], vec![OTHER_RANK]));
+        all.push((&["host_clock"], host(CLOCK_HOST)));
+    }
+    all
+}
+
+/// Compares the answer with what is planted: how many differences are named, and how many findings are of no planted one. That
+/// recordings are missing is true of the last host, which is not whole.
+fn found(out: &Path, ranks: u32) -> Result<String> {
+    let text = fs::read_to_string(out.join("fleet.json"))?;
+    let answer: serde_json::Value = serde_json::from_str(&text)?;
+    let findings = answer["findings"].as_array().cloned().unwrap_or_default();
+    let said: Vec<(String, Vec<u64>)> = findings
+        .iter()
+        .filter(|finding| finding["kind"] != "missing_rank")
+        .map(|finding| {
+            let kind = finding["kind"].as_str().unwrap_or_default().to_owned();
+            let ranks = finding["ranks"].as_array().into_iter().flatten();
+            (kind, ranks.filter_map(serde_json::Value::as_u64).collect())
+        })
+        .collect();
+    let planted = planted(ranks);
+    let is = |(kinds, ranks): &(&[&str], Vec<u32>), (kind, said): &(String, Vec<u64>)| {
+        kinds.contains(&kind.as_str())
+            && said.iter().copied().eq(ranks.iter().map(|r| u64::from(*r)))
+    };
+    let named = planted.iter().filter(|p| said.iter().any(|s| is(p, s)));
+    let other = said.iter().filter(|s| !planted.iter().any(|p| is(p, s)));
+    let (named, other) = (named.count(), other.count());
+    Ok(format!("{named} of {}, {other} others", planted.len()))
 }
 
 /// Writes a job, and returns its bytes.
@@ -109,9 +161,14 @@ fn generate(folder: &Path, ranks: u32, size: u64) -> Result<u64> {
     let hosts = ranks.div_ceil(PER_HOST).max(2);
     let mut job = Fleet {
         ranks: hosts * PER_HOST,
-        slow_gpu: Some((3, 1250)),
+        slow_gpu: Some((SLOW_RANK, 1250)),
         ..Fleet::default()
     };
+    if hosts >= PLANTED_HOSTS {
+        job.slow_link = Some((SLOW_LINK_HOST, 3000));
+        job.other_kernel = Some(OTHER_RANK);
+        job.clock = Some((CLOCK_HOST, -52_000_000));
+    }
     let of = |job: &Fleet| job.timeline().rank(0).len() as u64;
     // Half of a recording are kernels and their launches, the other half functions of the host.
     while of(&job) < size / 2 {
@@ -136,8 +193,8 @@ fn generate(folder: &Path, ranks: u32, size: u64) -> Result<u64> {
 #[expect(clippy::cast_precision_loss, reason = "file sizes are far below 2^53")]
 fn report(rows: &[Row]) -> String {
     let mut out = String::from(
-        "| ranks | MB | wall s | CPU s | peak MB | exponent of CPU | TB per hour and core | bytes of a summary | repeated: CPU s | peak MB |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
+        "| ranks | MB | wall s | CPU s | peak MB | exponent of CPU | TB per hour and core | bytes of a summary | repeated: CPU s | peak MB | planted differences named |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let rate = |row: &Row| row.bytes as f64 / row.whole.cpu_s.max(0.01);
     let exponent = |before: Option<&Row>, row: &Row, of: fn(&Row) -> f64| {
@@ -150,7 +207,7 @@ fn report(rows: &[Row]) -> String {
         let grows = exponent(before, row, |row| row.whole.cpu_s);
         let _ = writeln!(
             out,
-            "| {} | {:.0} | {:.2} | {:.2} | {} | {} | {:.3} | {} | {:.2} | {} |",
+            "| {} | {:.0} | {:.2} | {:.2} | {} | {} | {:.3} | {} | {:.2} | {} | {} |",
             row.ranks,
             row.bytes as f64 / 1e6,
             row.whole.wall_s,
@@ -161,6 +218,7 @@ fn report(rows: &[Row]) -> String {
             row.summaries / u64::from(row.ranks),
             row.again.cpu_s,
             row.again.peak_kb / 1000,
+            row.found,
         );
     }
     let last_two = rows.len().checked_sub(2).and_then(|at| rows.get(at..));

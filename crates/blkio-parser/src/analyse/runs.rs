@@ -1,7 +1,7 @@
 //! Runs of contiguous requests.
 //!
-//! Most requests of an offloading engine start where the previous one ended. Analyses of where and how
-//! many requests are treat such a run as one.
+//! Most requests of an offloading engine start where the previous one ended. Analyses of
+//! positions and counts treat such a run as a single request.
 
 use std::sync::Arc;
 

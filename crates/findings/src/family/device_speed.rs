@@ -150,7 +150,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
 /// Share of the pairs of steps in which the later one has to be slower for a drift.
 const ORDERED: f64 = 0.9;
 
-/// Most pairs of steps that are compared.
+/// Maximum number of pairs of steps to compare.
 const PAIRS: usize = 300;
 
 /// Returns what each step takes longer than the first ones, and the factor of the last ones, if the device slows down from step to

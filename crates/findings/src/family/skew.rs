@@ -391,9 +391,9 @@ fn others(job: &Job, phase: &Phase, member: usize, draft: &mut Draft) {
 
 /// Which kernels of a rank are slower than on the others.
 enum Slower {
-    /// Most of its time: the device.
+    /// Those that take most of its time, so the device is slow.
     All(f64),
-    /// Those of experts alone.
+    /// Only those of experts.
     Experts,
     /// Neither.
     Some,

@@ -118,7 +118,7 @@ pub(crate) fn speeds(ranks: &Ranks) -> Vec<Option<Speed>> {
 
 /// Returns the ranks whose kernels differ from those of the others.
 ///
-/// Of recordings that are cut, which are `cut`, only the speed is compared: what they lack or have more of is what the cut left.
+/// Recordings in `cut` ended early: only their speed is compared, since their counts depend on where they were cut.
 pub(crate) fn findings(
     ranks: &Ranks,
     speed: &[Option<Speed>],

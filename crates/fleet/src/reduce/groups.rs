@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpu_time::comm::{RankDigest, Run};
-use trace_model::kernel::collective::CollectiveOp;
+use gpu_time::comm::{RankDigest, Run, is_synchronising};
 
 use super::Member;
 use crate::words::real;
@@ -218,14 +217,5 @@ fn states_group(digest: &RankDigest, run: &Run) -> bool {
 /// Returns `true` unless the operation is one in which a rank does not wait for all others.
 fn waits_for_all(digest: &RankDigest, run: &Run) -> bool {
     let op = digest.what(run).and_then(|what| what.op);
-    op.is_none_or(|op| {
-        matches!(
-            op,
-            CollectiveOp::AllReduce
-                | CollectiveOp::AllGather
-                | CollectiveOp::ReduceScatter
-                | CollectiveOp::AllToAll
-                | CollectiveOp::Barrier
-        )
-    })
+    op.is_none() || is_synchronising(op)
 }

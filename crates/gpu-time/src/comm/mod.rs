@@ -35,7 +35,7 @@ pub use digest::{
 pub use host::{HOST_MARKS, HostCollectives, host_collectives, host_communication};
 pub use job::{CollectiveTime, Job, LeastWaiting, RankSummary, Straggler};
 pub use preceding_work::{Before, Spent};
-pub use rank_align::{ClockFit, Group, GroupKey, Matched, Matching, RankClock};
+pub use rank_align::{ClockFit, Group, GroupKey, Matched, Matching, RankClock, is_synchronising};
 pub use summary::{CommSummary, SummaryKey, summarise};
 pub use trace_model::kernel::CommLibrary;
 pub use trace_model::kernel::collective::SHAPE_KEYS;

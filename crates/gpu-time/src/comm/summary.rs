@@ -96,7 +96,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
         kernels: usize,
         kernel_ns: i64,
         exposed_ns: i64,
-        /// Of the complete collectives, and of the others.
+        /// Latencies of complete collectives; those of the others are in `with_waiting`.
         latencies: Vec<i64>,
         with_waiting: Vec<i64>,
         skews: Vec<i64>,

@@ -13,7 +13,7 @@ const PART: f64 = 0.08;
 /// Fewest slow cycles, and fewest times that slow ones follow others.
 const FEWEST: usize = 5;
 const EPISODES: usize = 3;
-/// Most of a side that may be slow, and most of the other side.
+/// Maximum share of slow cycles on the slow side, and on the other side.
 const MOST: f64 = 0.7;
 const OTHERS: f64 = 0.05;
 /// Part of the cycles that may lie in the middle between the two kinds.

@@ -33,7 +33,7 @@ pub(super) struct Signature {
     /// All of these must hold.
     #[serde(default)]
     pub(super) need: Vec<Clause>,
-    /// Of each group at least one must hold.
+    /// At least one clause of each group must hold.
     #[serde(default)]
     pub(super) one_of: Vec<Vec<Clause>>,
     /// These make it more credible.

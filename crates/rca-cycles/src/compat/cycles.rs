@@ -37,7 +37,7 @@ pub(crate) struct Cycle {
     pub(crate) representative: u32,
     pub(crate) phase: Phase,
     pub(crate) delayed: bool,
-    /// Of the definition at first, of the Python functions in the end.
+    /// Start by the definition of the cycle, later that of its Python functions.
     pub(crate) start: f64,
     pub(crate) end: f64,
     pub(crate) members: Vec<Member>,

@@ -451,7 +451,7 @@ struct Repeats<N> {
     /// The call that opens it.
     opening: N,
     starts: Vec<i64>,
-    /// Of the list.
+    /// End of the list.
     end: i64,
     process: u32,
 }

@@ -17,9 +17,9 @@ const VOCABULARY: u128 = 512;
 /// A product with a weight of some sides.
 #[derive(Clone, Copy, Default)]
 struct Product {
-    /// Most of them in one step.
+    /// Maximum number in one step.
     most: u128,
-    /// Elements of the weights of all.
+    /// Number of weights in all of them.
     elements: u128,
 }
 
