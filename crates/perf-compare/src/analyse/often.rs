@@ -57,11 +57,14 @@ fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
     let cycles = is_slow
         .each_ref()
         .map(|side| side.iter().filter(|slow| **slow).count());
-    let begins = |pair: &[bool]| !pair[0] && pair[1];
-    let episodes = is_slow[more].windows(2).filter(|pair| begins(pair)).count()
-        + usize::from(is_slow[more][0]);
+    // Slow cycles that come in a row are of one beginning.
+    let onsets = |side: usize| {
+        let begins = |pair: &&[bool]| !pair[0] && pair[1];
+        let after_others = is_slow[side].windows(2).filter(begins).count();
+        after_others + usize::from(is_slow[side].first() == Some(&true))
+    };
     let too_many = |side: usize, part: f64| cycles[side] as f64 > part * of[side] as f64;
-    if cycles[more] < FEWEST || episodes < EPISODES || too_many(more, MOST) {
+    if cycles[more] < FEWEST || onsets(more) < EPISODES || too_many(more, MOST) {
         return None;
     }
     if too_many(other, OTHERS) {
@@ -94,11 +97,7 @@ fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
     {
         return None;
     }
-    // Slow cycles that come in a row are of one beginning, and after each of the others one may begin.
-    let onsets = |side: usize| {
-        let begins = is_slow[side].windows(2).filter(|pair| begins(pair)).count();
-        begins + usize::from(is_slow[side].first() == Some(&true))
-    };
+    // After each cycle that is not slow one may begin.
     let quiet = |side: usize| 1 + of[side] - cycles[side];
     let p = pauses::by_chance(
         onsets(more),
