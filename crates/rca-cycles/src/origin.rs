@@ -1,7 +1,7 @@
 //! Which host, process and thread an event belongs to, whichever way the producer wrote it.
 
 use rustc_hash::FxHashMap;
-use trace_model::{Slice, Trace, TrackId};
+use trace_model::{Slice, Trace, TrackId, is_profiler_label};
 
 /// Host, process number and thread text of one track.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,8 @@ impl Origins {
             let (pid, host) = match process {
                 Some(p) if p.artificial => {
                     let text = p.name.map_or("", |n| trace.text(n));
-                    (pid_of(text), host_of(text, compat))
+                    let own = !compat && is_profiler_label(text);
+                    (pid_of(text), if own { None } else { host_of(text, compat) })
                 }
                 Some(p) if compat => (p.pid.0, None),
                 Some(p) => (p.pid.0, p.labels.and_then(|l| labelled(trace.text(l)))),
@@ -64,7 +65,7 @@ impl Origins {
 
 /// The host that a process is labelled with. PyTorch labels what stands for devices.
 fn labelled(label: &str) -> Option<String> {
-    let device = label == "CPU" || label.starts_with("GPU");
+    let device = is_profiler_label(label) || label.starts_with("GPU");
     (!device && !label.is_empty()).then(|| label.to_owned())
 }
 
@@ -156,6 +157,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_model::{FinishOptions, Pid, Process, Thread, Tid, TraceBuilder, Track, TrackKind};
 
     #[test]
     fn arguments_in_a_text_are_found() {
@@ -163,6 +165,27 @@ mod tests {
         assert_eq!(nested_int(text, "correlation"), Some(17));
         assert_eq!(nested(text, "hostname"), Some("node1"));
         assert_eq!(nested(text, "device"), None);
+    }
+
+    #[test]
+    fn what_a_profiler_calls_its_rows_is_no_host() {
+        let mut builder = TraceBuilder::new();
+        for name in ["Spans", "node0(4000)"] {
+            let mut process = Process::new(Pid(-1));
+            process.name = Some(builder.string(name));
+            process.artificial = true;
+            let process = builder.process(process);
+            let thread = builder.thread(Thread::new(Tid(1), Some(process)));
+            let mut track = Track::new(TrackKind::Thread);
+            track.thread = Some(thread);
+            builder.track(track);
+        }
+        let trace = builder.finish(&FinishOptions::default()).unwrap();
+        for (compat, spans) in [(false, None), (true, Some("Spans"))] {
+            let origins = Origins::new(&trace, compat);
+            let hosts: Vec<_> = origins.tracks.iter().map(|o| o.host.as_deref()).collect();
+            assert_eq!(hosts, [spans, Some("node0")]);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 use trace_model::step_name::STEP_PATTERNS;
-use trace_model::{BuildError, Trace, TraceBuilder};
+use trace_model::{BuildError, Trace, TraceBuilder, is_profiler_label};
 
 use crate::copy::{Edit, Text, copy};
 
@@ -91,7 +91,7 @@ impl Pseudonyms {
 impl Edit for Pseudonyms {
     fn text<'t>(&mut self, what: Text<'_>, text: &'t str) -> Cow<'t, str> {
         let kind = match what {
-            Text::Process if is_plain_process(text) => return Cow::Borrowed(text),
+            Text::Process if is_profiler_label(text) => return Cow::Borrowed(text),
             Text::Process => "process",
             Text::Slice(Some(category)) if is_range(category) => {
                 if is_step(text) {
@@ -117,31 +117,6 @@ fn is_range(category: &str) -> bool {
         category.as_str(),
         "user_annotation" | "gpu_user_annotation" | "nvtx" | "nvtxt" | "roctx" | "rocpd_sample"
     ) || category.starts_with("marker")
-}
-
-/// Names of the planes of XLA, such as `/device:GPU:0` and `/host:CPU`: they are what tells rows of devices.
-fn is_plane(text: &str) -> bool {
-    let name = text
-        .strip_prefix("/device:")
-        .or_else(|| text.strip_prefix("/host:"));
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":_- ()".contains(c);
-    name.is_some_and(|name| name.chars().all(is_plain))
-}
-
-/// Names that profilers give to processes of all recordings.
-fn is_plain_process(text: &str) -> bool {
-    if is_plane(text) {
-        return true;
-    }
-    let mut words = text.split_whitespace();
-    let is_device = |word: &str| {
-        matches!(
-            word,
-            "CPU" | "GPU" | "Spans" | "Traces" | "PyTorch" | "Profiler"
-        )
-    };
-    let numbers_or_devices = |word: &str| is_device(word) || word.parse::<u64>().is_ok();
-    matches!(text, "python" | "python3") || words.all(numbers_or_devices)
 }
 
 /// Annotations of steps consist of an engine's words and numbers.
@@ -264,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_all_profilers_and_planes_of_xla_are_known() {
+    fn ranges_of_all_profilers_are_known() {
         for category in [
             "user_annotation",
             "nvtx",
@@ -274,10 +249,6 @@ mod tests {
             assert!(is_range(category), "{category}");
         }
         assert!(!is_range("kernel_dispatch") && !is_range("cpu_op"));
-        assert!(is_plain_process("/device:GPU:0") && is_plain_process("/host:CPU"));
-        assert!(
-            !is_plain_process("/job:acme/device:GPU:0") && !is_plain_process("/device:GPU:0/acme")
-        );
     }
 
     #[test]

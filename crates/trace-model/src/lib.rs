@@ -49,7 +49,7 @@ pub use table::args::{Arg, ArgKind, ArgShapeId, ArgStore, ArgValue, ArgsRef, bar
 pub use table::counter::{CounterSample, CounterTable};
 pub use table::flow::Flow;
 pub use table::slice::CategoryId;
-pub use table::track::{Process, Thread, Track, TrackKind};
+pub use table::track::{Process, Thread, Track, TrackKind, is_profiler_label};
 pub use time::{ClockDomain, Nanos, TimeRange, Timestamp, is_plausible};
 pub use trace::{ArgColumn, Slice, Trace};
 pub use units::Unit;

@@ -31,6 +31,28 @@ impl Process {
     }
 }
 
+/// Returns whether the name of a process is one that profilers give in every recording (`CPU`, `Spans`, `GPU 0`, the planes of XLA):
+/// it tells neither a program nor a machine.
+pub fn is_profiler_label(name: &str) -> bool {
+    let plane = name
+        .strip_prefix("/device:")
+        .or_else(|| name.strip_prefix("/host:"));
+    if let Some(plane) = plane {
+        return plane
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || ":_- ()".contains(c));
+    }
+    let mut words = name.split_whitespace();
+    matches!(name, "python" | "python3")
+        || words.all(|word| {
+            let is_row = matches!(
+                word,
+                "CPU" | "GPU" | "Spans" | "Traces" | "PyTorch" | "Profiler"
+            );
+            is_row || word.parse::<u64>().is_ok()
+        })
+}
+
 /// A thread; in Kineto traces also a GPU stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
@@ -192,6 +214,34 @@ impl Track {
             unit: None,
             unit_name: None,
             is_lane: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_profilers_are_told_from_names() {
+        for label in [
+            "CPU",
+            "GPU 0",
+            "Spans",
+            "PyTorch Profiler",
+            "/device:GPU:0",
+            "/host:CPU",
+        ] {
+            assert!(is_profiler_label(label), "{label}");
+        }
+        for name in [
+            "node0(4000)",
+            "GPU-server",
+            "vllm",
+            "/job:acme/device:GPU:0",
+            "/device:GPU:0/acme",
+        ] {
+            assert!(!is_profiler_label(name), "{name}");
         }
     }
 }
