@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use byte_source::output::AtomicFile;
 use clap::{Parser, ValueEnum};
 use cli::{
     FormatArgs, HasJson, InputArgs, OrExit as _, Outcome, Output, ProgressLine, VerbosityArgs,
 };
 use fleet::store::{Recordings, Store, read, stored, summarise_all};
-use fleet::{Fleet, reduce, tables};
+use fleet::{Fleet, Racks, reduce, tables};
 use perfetto_reader::ArgPolicy;
 use report::human::count;
 use report::text::{TextOptions, wrapped};
@@ -42,6 +43,9 @@ struct FleetCli {
     /// Format of the tables in DIR
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     tables: TableFormat,
+    /// Racks of the hosts: lines `HOST,RACK`, or Slurm's topology.conf
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    racks: Option<PathBuf>,
     #[command(flatten)]
     format: FormatArgs<AnswerFormat>,
     #[command(flatten)]
@@ -109,8 +113,18 @@ impl Recordings for Files<'_> {
     }
 }
 
+/// Reads the list of racks.
+fn racks(path: &Path) -> anyhow::Result<Racks> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Racks::parse(&text).with_context(|| path.display().to_string())
+}
+
 fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
     refuse_foreign(args)?;
+    let racks = match &args.racks {
+        Some(path) => racks(path).or_exit(Outcome::Unreadable)?,
+        None => Racks::default(),
+    };
     // Members of archives are named behind an exclamation mark.
     let is_nowhere = |path: &PathBuf| !path.exists() && !path.to_string_lossy().contains('!');
     if args.paths.iter().all(is_nowhere) {
@@ -147,7 +161,7 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
         .summaries
         .chunks(64)
         .flat_map(|chunk| in_parallel(chunk, threads, |(file, path)| read(file, path)));
-    let fleet = reduce(summaries, there.failures).or_exit(Outcome::CannotAnswer)?;
+    let fleet = reduce(summaries, there.failures, &racks).or_exit(Outcome::CannotAnswer)?;
     write_all(args, &fleet)?;
     let out = Output::stdout();
     match args.format.format() {

@@ -11,6 +11,8 @@ use crate::words::quoted;
 pub enum Kind {
     /// Other ranks wait for a rank in their collectives.
     LateRank,
+    /// The hosts of a rack are late.
+    LateRack,
     /// The ranks of a host are late.
     LateHost,
     /// The same device of several hosts is late.
@@ -46,6 +48,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::LateRank => "late_rank",
+            Self::LateRack => "late_rack",
             Self::LateHost => "late_host",
             Self::LateDevice => "late_device",
             Self::SlowDevice => "slow_device",
@@ -141,6 +144,8 @@ pub struct Finding {
     pub title: String,
     /// Ranks it is about, ascending.
     pub ranks: Vec<u32>,
+    /// Rack it is about.
+    pub rack: Option<String>,
     /// Host it is about.
     pub host: Option<String>,
     /// Group of ranks it is about.
@@ -165,6 +170,7 @@ impl Finding {
             strength,
             title,
             ranks: Vec::new(),
+            rack: None,
             host: None,
             group: None,
             kernel: None,

@@ -5,7 +5,8 @@
 //! * **summary**: [`summarise`] reduces a recording to a [`RankSummary`] of at most [`summary::MAX_BYTES`] as a file: data quality,
 //!   budget by step and phase, kernels with quantile sketches that can be merged, times of collectives. [`store::summarise_all`] does it for
 //!   many recordings, several at once, and skips those that are there already.
-//! * **reduction**: [`reduce()`] compares the summaries: which ranks others wait for, hosts and devices that several of these have in common,
+//! * **reduction**: [`reduce()`] compares the summaries: which ranks others wait for, racks, hosts and devices that several of these have in
+//!   common,
 //!   slow links, ranks that run other kernels or the same ones slower, missing and cut recordings, clocks.
 //!
 //! Numbers are those of the analyses (`gpu-time`, `critical-path`, `rank-align`, `trace-tables`); this crate compares them between ranks. Memory
@@ -15,6 +16,7 @@
 mod answer;
 mod finding;
 mod page;
+mod racks;
 pub mod reduce;
 mod sketch;
 pub mod store;
@@ -25,6 +27,7 @@ mod words;
 pub use answer::{lines, sentence};
 pub use finding::{Finding, Kind, Strength};
 pub use page::html;
+pub use racks::{RackError, Racks};
 pub use reduce::{Failure, Fleet, is_document, reduce};
 pub use sketch::Sketch;
 pub use summary::{RankSummary, summarise};

@@ -52,7 +52,7 @@ fn write(fleet: &Fleet, rows: usize, columns: usize) -> Result<String> {
     for table in tables::all(fleet)? {
         let (name, rows) = match table.name() {
             "ranks" => ("Ranks, those first for which others wait longest", ROWS),
-            "factors" => ("Hosts and devices", ROWS),
+            "factors" => ("Racks, hosts and devices", ROWS),
             "links" => ("Transfer times, slow ones first", ROWS),
             "kernels" => ("Kernels of all ranks", ROWS),
             "classes" => ("Classes of kernels", ROWS),

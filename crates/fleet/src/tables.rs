@@ -6,7 +6,7 @@ use report::{Cell, Column, Result, SchemaVersion, Table, Unit};
 use crate::reduce::Fleet;
 
 /// Version of the tables.
-pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 1);
+pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 2);
 
 fn ns(name: &'static str) -> Column {
     Column::int(name).unit(Unit::Nanos)
@@ -57,6 +57,7 @@ fn findings(fleet: &Fleet) -> Result<Table> {
             Column::text("kind"),
             Column::text("strength"),
             Column::text("ranks"),
+            Column::text("rack"),
             Column::text("host"),
             Column::text("group"),
             Column::text("kernel"),
@@ -78,6 +79,7 @@ fn findings(fleet: &Fleet) -> Result<Table> {
             Cell::from(finding.kind.name()),
             Cell::from(finding.strength.name()),
             Cell::from(&ranks),
+            Cell::from(finding.rack.as_ref()),
             Cell::from(finding.host.as_ref()),
             Cell::from(finding.group.as_ref()),
             Cell::from(finding.kernel.as_ref()),
@@ -100,6 +102,7 @@ fn ranks(fleet: &Fleet) -> Result<Table> {
         vec![
             Column::int("rank"),
             Column::text("host"),
+            Column::text("rack"),
             Column::text("devices"),
             Column::int("steps"),
             ns("step_median_ns"),
@@ -132,6 +135,7 @@ fn ranks(fleet: &Fleet) -> Result<Table> {
         table.push(&[
             Cell::Int(row.rank.into()),
             Cell::from(row.host.as_ref()),
+            Cell::from(row.rack.as_ref()),
             Cell::from(&row.devices),
             int(row.steps),
             Cell::from(row.step_median_ns),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use byte_source::{OpenOptions, Source};
 use fleet::store::{Recordings, Store, read, stored, summarise_all};
-use fleet::{Finding, Kind, reduce, summary};
+use fleet::{Finding, Kind, Racks, reduce, summary};
 use perfetto_reader::{ArgPolicy, ReadOptions};
 use serving_synth::fleet as synth;
 use trace_dataset::Input;
@@ -58,6 +58,10 @@ fn input(path: &Path) -> Input {
 
 /// Summarises and reduces; returns the number of recordings that were read as well.
 fn run(inputs: &[Input], folder: &Path, threads: usize) -> (fleet::Fleet, usize) {
+    run_in(inputs, folder, threads, &Racks::default())
+}
+
+fn run_in(inputs: &[Input], folder: &Path, threads: usize, racks: &Racks) -> (fleet::Fleet, usize) {
     let files = Files {
         inputs,
         read: AtomicUsize::new(0),
@@ -74,7 +78,7 @@ fn run(inputs: &[Input], folder: &Path, threads: usize) -> (fleet::Fleet, usize)
         assert!(bytes <= summary::MAX_BYTES as u64, "{bytes} bytes");
     }
     let summaries = there.summaries.iter().map(|(file, path)| read(file, path));
-    let found = reduce(summaries, there.failures).unwrap();
+    let found = reduce(summaries, there.failures, racks).unwrap();
     (found, files.read.into_inner())
 }
 
@@ -333,7 +337,7 @@ fn long_recordings_are_thinned_to_the_same_answer() {
         assert!(bytes.len() <= limit, "{} bytes", bytes.len());
         Ok(summary::read(file, bytes).unwrap())
     });
-    let found = reduce(small, Vec::new()).unwrap();
+    let found = reduce(small, Vec::new(), &Racks::default()).unwrap();
     assert!(
         found.notes.iter().any(|note| note.contains("keep only")),
         "{:?}",
@@ -581,7 +585,7 @@ fn a_late_host_is_one_finding_where_its_ranks_are_a_group() {
     for (ranks, ns) in [(32, 1_000_000), (32, 200_000), (64, 1_000_000)] {
         let job = synth::Fleet {
             ranks,
-            late_host: Some((2, ns)),
+            late_hosts: Some((2, 3, ns)),
             ..synth::Fleet::default()
         };
         let (found, by_kind) = findings(&job);
@@ -595,6 +599,38 @@ fn a_late_host_is_one_finding_where_its_ranks_are_a_group() {
         );
         assert_eq!(hosts[0].host.as_deref(), Some("host002"));
         assert_eq!(found.findings.len(), 1, "{:#?}", titles(&found));
+    }
+}
+
+#[test]
+fn late_hosts_of_a_rack_are_that_rack() {
+    let racks = "SwitchName=leaf0 Nodes=host[000-001]\nSwitchName=leaf1 Nodes=host[002-003]\n\
+                 SwitchName=leaf2 Nodes=host[004-005]\nSwitchName=leaf3 Nodes=host[006-007]";
+    let racks = Racks::parse(racks).unwrap();
+    for (end, kind, ids) in [
+        (4, Kind::LateRack, ["late_rack-leaf1"]),
+        (3, Kind::LateHost, ["late_host-host002"]),
+    ] {
+        let job = synth::Fleet {
+            late_hosts: Some((2, end, 1_000_000)),
+            ..synth::Fleet::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = write(&job, folder.path(), &[]);
+        let (found, _) = run_in(&inputs, &folder.path().join("out"), 2, &racks);
+        let all: Vec<&str> = found.findings.iter().map(|f| f.id.as_str()).collect();
+        assert_eq!(all, ids, "{:#?} {:#?}", titles(&found), found.factors);
+        let first = &found.findings[0];
+        let expected = (kind == Kind::LateRack).then_some("leaf1");
+        assert_eq!((first.kind, first.rack.as_deref()), (kind, expected));
+        let of_rank = |rank: u32| found.ranks.iter().find(|row| row.rank == rank);
+        assert_eq!(of_rank(63).unwrap().rack.as_deref(), Some("leaf3"));
+        // Without the list there are hosts only.
+        let (found, _) = run(&inputs, &folder.path().join("out"), 2);
+        let kinds: Vec<Kind> = found.findings.iter().map(|f| f.kind).collect();
+        assert!(kinds.contains(&Kind::LateHost), "{:#?}", titles(&found));
+        assert!(!kinds.contains(&Kind::LateRack), "{:#?}", titles(&found));
+        assert!(found.ranks.iter().all(|row| row.rack.is_none()));
     }
 }
 
@@ -711,5 +747,5 @@ fn several_recordings_of_a_rank_leave_the_others() {
     summarise_all(&all, &files, store).unwrap();
     let there = stored(&out).unwrap();
     let summaries = there.summaries.iter().map(|(file, path)| read(file, path));
-    assert!(reduce(summaries, there.failures).is_err());
+    assert!(reduce(summaries, there.failures, &Racks::default()).is_err());
 }

@@ -75,8 +75,8 @@ pub struct Fleet {
     pub clock: Option<(u32, i64)>,
     /// A rank that records only this number of steps.
     pub cut: Option<(u32, u32)>,
-    /// A host whose ranks begin each step later by this time.
-    pub late_host: Option<(u32, i64)>,
+    /// Hosts, from the first to before the last, whose ranks begin each step later by this time.
+    pub late_hosts: Option<(u32, u32, i64)>,
     /// Steps to which the slow device is limited, from the first to before the last.
     pub slow_steps: Option<(u32, u32)>,
     /// Largest random change of the work of each rank in a step, in percent.
@@ -100,7 +100,7 @@ impl Default for Fleet {
             other_kernel: None,
             clock: None,
             cut: None,
-            late_host: None,
+            late_hosts: None,
             slow_steps: None,
             moving_load: 0,
             is_apart: false,
@@ -210,8 +210,8 @@ impl<'f> Walk<'f> {
 
     fn begin_step(&mut self) {
         self.host = self.free + 6_000 + self.rng.between(0, 400);
-        if let Some((host, ns)) = self.fleet.late_host
-            && host == self.rank / PER_HOST
+        if let Some((first, end, ns)) = self.fleet.late_hosts
+            && (first..end).contains(&(self.rank / PER_HOST))
         {
             self.host += self.rng.around(ns, 1);
         }

@@ -6,6 +6,7 @@ use super::Ranks;
 use super::groups::Unknown;
 use super::rows::{Failure, Scope};
 use crate::finding::{Finding, Kind, Strength};
+use crate::racks::Racks;
 use crate::words::{counted, ranks as named, real};
 
 /// Share of the median number of steps, or of collectives, below which a recording is cut.
@@ -193,6 +194,21 @@ pub(super) fn cut(ranks: &Ranks) -> Vec<(usize, String)> {
     }
     out.sort_unstable();
     out
+}
+
+/// Says which hosts a list of racks does not name.
+pub(super) fn without_rack(ranks: &Ranks, racks: &Racks) -> Option<String> {
+    let members = ranks.members.iter().filter(|member| member.rack.is_none());
+    let without = members.count();
+    (without > 0 && !racks.is_empty()).then(|| {
+        let one = ranks.members.iter().find(|member| member.rack.is_none());
+        let host = match one.and_then(|member| member.host.as_deref()) {
+            Some(host) => format!(", such as {host}"),
+            None => String::new(),
+        };
+        let ranks = counted(without, "rank", "ranks");
+        format!("the list of racks does not name the hosts of {ranks}{host}: they are compared without a rack")
+    })
 }
 
 /// Returns what was thinned or could not be told, one sentence each.

@@ -1,14 +1,19 @@
-//! Joins findings that are one: ranks that are late because their link or their host is.
+//! Joins findings that are one: ranks that are late because their link, their host or their rack is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, Kind};
 use crate::words::{real, shown};
 
-/// Replaces late ranks and late hosts by the slow group, or the host, that all of them belong to. A rank that causes most of the delay alone
+/// Replaces late ranks and late hosts by the slow group, the rack or the host that all of them belong to. A rank that causes most of the delay alone
 /// stays a finding of its own. `blameless` are the ranks that each slow group delays, by the id of its finding.
 pub(super) fn join(findings: &mut Vec<Finding>, blameless: &BTreeMap<String, BTreeSet<u32>>) {
-    for kind in [Kind::SlowLink, Kind::LateHost, Kind::LateDevice] {
+    for kind in [
+        Kind::SlowLink,
+        Kind::LateRack,
+        Kind::LateHost,
+        Kind::LateDevice,
+    ] {
         let wholes: Vec<(String, Vec<u32>)> = findings
             .iter()
             .filter(|finding| finding.kind == kind)
@@ -36,7 +41,11 @@ fn fold(
     let is_part = |finding: &Finding| {
         let is_late = finding.kind == Kind::LateRank
             || (kind == Kind::SlowLink
-                && matches!(finding.kind, Kind::LateHost | Kind::LateDevice));
+                && matches!(
+                    finding.kind,
+                    Kind::LateRack | Kind::LateHost | Kind::LateDevice
+                ))
+            || (kind == Kind::LateRack && finding.kind == Kind::LateHost);
         is_late && finding.id != whole && finding.ranks.iter().all(|rank| inside.contains(rank))
     };
     let is_delayed = |finding: &Finding| {
@@ -51,12 +60,17 @@ fn fold(
         .filter(|finding| finding.kind == Kind::LateRank)
         .filter_map(|finding| finding.cost_ns)
         .collect();
-    let of_host = late
+    let of_hosts = late
         .filter(|finding| finding.kind != Kind::LateRank)
         .filter_map(|finding| finding.cost_ns)
         .max();
     let of_ranks: i64 = costs.iter().sum();
     let largest = costs.iter().copied().max().unwrap_or(0);
+    // A rack is its hosts only where none of them is most of it.
+    let (of_host, largest) = match kind {
+        Kind::LateRack => (None, largest.max(of_hosts.unwrap_or(0))),
+        _ => (of_hosts, largest),
+    };
     let is_small = |whole: i64| real(largest) <= PART * real(whole);
     let is_common = (costs.len() * 2 >= ranks.len() && largest <= of_ranks / 2)
         || (kind != Kind::SlowLink && of_whole.is_some_and(is_small));

@@ -1,4 +1,4 @@
-//! Hosts and devices that late ranks have in common.
+//! Racks, hosts and devices that late ranks have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::outlier::z;
 use super::rows::FactorRow;
 use super::{Member, Ranks};
 use crate::finding::{Finding, Kind, Strength};
-use crate::words::{count, factor, real, shown};
+use crate::words::{count, factor as times, real, shown};
 
 /// Maximum probability of chance, over all hosts together.
 const CHANCE: f64 = 0.01;
@@ -18,8 +18,8 @@ const LEAST_EXCESS: f64 = 2.0;
 /// Number of tests of each host.
 const TESTS: f64 = 2.0;
 
-/// Share of the late arrivals of a host up to which one of its ranks is not the reason alone.
-const ONE_RANK: f64 = 2.0 / 3.0;
+/// Share of the late arrivals of a host (or rack) up to which one of its ranks (or hosts) is not the reason alone.
+const ONE_PART: f64 = 2.0 / 3.0;
 
 /// How often the ranks of a host arrive behind all others.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,15 +27,15 @@ struct Together {
     times: usize,
     expected: f64,
     variance: f64,
-    /// How often each of its ranks was the last one.
+    /// How often each of its parts was the last one.
     last: BTreeMap<usize, usize>,
 }
 
 impl Together {
-    /// Returns the probability of as many late arrivals by chance; 1 where one rank alone causes them.
+    /// Returns the probability of as many late arrivals by chance; 1 where one part alone causes them.
     fn chance(&self) -> f64 {
         let most = self.last.values().copied().max().unwrap_or(0);
-        match self.last.len() > 1 && count(most) <= ONE_RANK * count(self.times) {
+        match self.last.len() > 1 && count(most) <= ONE_PART * count(self.times) {
             true => stats::normal_sf(z(self.times, self.expected, self.variance)),
             false => 1.0,
         }
@@ -44,7 +44,11 @@ impl Together {
 
 /// Counts the collectives of several hosts in which all ranks of one arrive behind those of the others, by its own work: where they arrive
 /// together, none of them alone costs much, so that a comparison of ranks does not see the host.
-fn together<'v>(ranks: &Ranks, values: &'v [Option<String>]) -> BTreeMap<&'v str, Together> {
+fn together<'v>(
+    ranks: &Ranks,
+    values: &'v [Option<String>],
+    parts: &[usize],
+) -> BTreeMap<&'v str, Together> {
     let mut out: BTreeMap<&str, Together> = BTreeMap::new();
     let counted = ranks.job.collectives.iter();
     for c in counted.filter(|c| c.knows_waits() && !c.contradiction) {
@@ -94,7 +98,8 @@ fn together<'v>(ranks: &Ranks, values: &'v [Option<String>]) -> BTreeMap<&'v str
         }
         if let Some(of) = out.get_mut(host) {
             of.times += 1;
-            *of.last.entry(member).or_default() += 1;
+            let part = parts.get(member).copied().unwrap_or(member);
+            *of.last.entry(part).or_default() += 1;
         }
     }
     out
@@ -145,27 +150,73 @@ fn of_handler(file: &str) -> Option<String> {
     (is_number(time) && is_number(process) && !host.is_empty()).then(|| host.to_owned())
 }
 
-/// Compares the ranks of each host, and of each number of a device, with the others.
+/// Something that ranks have in common.
+struct Factor {
+    name: &'static str,
+    kind: Kind,
+    /// Its value of each member.
+    values: Vec<Option<String>>,
+    /// What it consists of: the first member of the same part for each member. A rack consists of hosts, a host of ranks.
+    parts: Vec<usize>,
+}
+
+impl Factor {
+    fn all(members: &[Member]) -> [Self; 3] {
+        let each = || (0..members.len()).collect();
+        let hosts: Vec<Option<String>> = members.iter().map(|member| member.host.clone()).collect();
+        let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+        let of_host = hosts.iter().enumerate().map(|(at, host)| match host {
+            Some(host) => *first.entry(host).or_insert(at),
+            None => at,
+        });
+        let of_host = of_host.collect();
+        let devices = members.iter().map(|member| {
+            let first = member.summary.devices.first();
+            first.map(i64::to_string)
+        });
+        [
+            Self {
+                name: "rack",
+                kind: Kind::LateRack,
+                values: members.iter().map(|member| member.rack.clone()).collect(),
+                parts: of_host,
+            },
+            Self {
+                name: "host",
+                kind: Kind::LateHost,
+                values: hosts,
+                parts: each(),
+            },
+            Self {
+                name: "device",
+                kind: Kind::LateDevice,
+                values: devices.collect(),
+                parts: each(),
+            },
+        ]
+    }
+
+    /// Returns the parts of some members.
+    fn parts_of(&self, members: &[usize]) -> BTreeSet<usize> {
+        let parts = members.iter().filter_map(|member| self.parts.get(*member));
+        parts.copied().collect()
+    }
+}
+
+/// Compares the ranks of each rack, of each host, and of each number of a device, with the others.
 pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Finding>) {
-    let hosts = ranks.members.iter().map(|member| member.host.clone());
-    let devices = ranks.members.iter().map(|member| {
-        let first = member.summary.devices.first();
-        first.map(i64::to_string)
-    });
     let mut rows = Vec::new();
     let mut findings = Vec::new();
-    let both = [
-        ("host", Kind::LateHost, hosts.collect::<Vec<_>>()),
-        ("device", Kind::LateDevice, devices.collect()),
-    ];
-    for (name, kind, values) in both {
+    for factor in Factor::all(&ranks.members) {
+        let kind = factor.kind;
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (member, value) in values.iter().enumerate() {
+        for (member, value) in factor.values.iter().enumerate() {
             if let Some(value) = value {
                 groups.entry(value).or_default().push(member);
             }
         }
-        if groups.len() < 2 || groups.values().all(|members| members.len() < 2) {
+        let has_parts = |members: &Vec<usize>| factor.parts_of(members).len() > 1;
+        if groups.len() < 2 || !groups.values().any(has_parts) {
             continue;
         }
         let total: i64 = late.iter().map(Late::delay_ns).sum();
@@ -175,7 +226,7 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
             late.map_or(0.0, |late| real(late.avoidable_ns))
         };
         let tests = count(groups.len()) * TESTS;
-        let together = together(ranks, &values);
+        let together = together(ranks, &factor.values, &factor.parts);
         for (value, members) in &groups {
             let is_inside: BTreeSet<usize> = members.iter().copied().collect();
             // Ranks whose waits are unknown are neither early nor late.
@@ -219,7 +270,7 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
                 false => (by_ranks.min(by_arrivals) * tests).min(1.0),
             };
             rows.push(FactorRow {
-                factor: name.to_owned(),
+                factor: factor.name.to_owned(),
                 value: (*value).to_owned(),
                 ranks: inside.len(),
                 delay_ns: delay,
@@ -228,17 +279,26 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
                 chance,
             });
             let is_large = share >= expected * LEAST_EXCESS && delay > 0;
-            // Where one rank causes nearly all, it is that rank.
-            let most = members
-                .iter()
-                .filter_map(|m| late.get(*m))
-                .map(Late::delay_ns)
-                .max();
-            let is_one = real(most.unwrap_or(0)) > ONE_RANK * real(delay);
-            if inside.len() < 2 || is_one || !is_large || chance.is_nan() || chance > CHANCE {
+            // Where one part causes nearly all, it is that part.
+            let mut of_parts: BTreeMap<usize, i64> = BTreeMap::new();
+            for member in members {
+                let delay = late.get(*member).map_or(0, Late::delay_ns);
+                let part = factor.parts.get(*member).copied().unwrap_or(*member);
+                *of_parts.entry(part).or_default() += delay;
+            }
+            let most = of_parts.values().copied().max().unwrap_or(0);
+            let is_one = real(most) > ONE_PART * real(delay);
+            if inside.len() < 2
+                || of_parts.len() < 2
+                || is_one
+                || !is_large
+                || chance.is_nan()
+                || chance > CHANCE
+            {
                 continue;
             }
             let what = match kind {
+                Kind::LateRack => format!("the {} hosts of rack {value}", of_parts.len()),
                 Kind::LateHost => format!("host {value}"),
                 _ => format!("device {value} of their hosts"),
             };
@@ -248,11 +308,16 @@ pub(super) fn factors(ranks: &Ranks, late: &[Late]) -> (Vec<FactorRow>, Vec<Find
                 shown(delay),
                 (share * 1000.0).round() / 10.0,
                 shown(total),
-                factor(share / expected),
+                times(share / expected),
             );
             let mut finding = Finding::new(kind, value, Strength::Established, title);
             finding.cost_ns = Some(delay);
-            finding.host = (kind == Kind::LateHost).then(|| (*value).to_owned());
+            let value = Some((*value).to_owned());
+            match kind {
+                Kind::LateRack => finding.rack = value,
+                Kind::LateHost => finding.host = value,
+                _ => {}
+            }
             let worst = members
                 .iter()
                 .max_by_key(|member| late.get(**member).map(Late::delay_ns));

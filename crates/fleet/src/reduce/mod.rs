@@ -21,6 +21,7 @@ use gpu_time::comm::{Job, RankClock, RankDigest, assign_ranks};
 use trace_model::ranks::NotOneJob;
 
 use crate::finding::{Finding, Kind, Window};
+use crate::racks::Racks;
 use crate::summary::{RankSummary, collectives_digest};
 pub use rows::{
     BudgetRow, Cell, ClassRow, FactorRow, Failure, Fleet, KernelRow, LinkRow, RankRow, Scope,
@@ -34,6 +35,8 @@ pub(crate) struct Member {
     pub(crate) kernels: Vec<kernels::Stat>,
     /// Its host: as recorded, else as the paths of all recordings tell.
     pub(crate) host: Option<String>,
+    /// Rack of the host, if a list of racks names it.
+    pub(crate) rack: Option<String>,
 }
 
 /// All ranks and their collectives.
@@ -83,7 +86,8 @@ impl Ranks {
 /// Earlier times do not count from 1970, but from the start of a host: 2001-09-09.
 pub(crate) const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
 
-/// Compares the summaries of the ranks of a job, in any order. Recordings that could not be read are given as failures.
+/// Compares the summaries of the ranks of a job, in any order. Recordings that could not be read are given as failures, and the racks of
+/// hosts where these are known.
 ///
 /// Summaries are taken one by one; kept of each are its steps, its collectives and four numbers for each kernel.
 ///
@@ -93,6 +97,7 @@ pub(crate) const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
 pub fn reduce(
     summaries: impl IntoIterator<Item = Result<RankSummary, Failure>>,
     mut failures: Vec<Failure>,
+    racks: &Racks,
 ) -> Result<Fleet, NotOneJob> {
     let mut table = kernels::Table::default();
     let mut members = Vec::new();
@@ -110,6 +115,7 @@ pub fn reduce(
         summary.collectives.forget_runs();
         members.push(Member {
             host: summary.host.clone(),
+            rack: None,
             kernels,
             summary,
         });
@@ -126,6 +132,10 @@ pub fn reduce(
     members.sort_by_key(|member| places.get(member.summary.file.as_str()).copied());
     drop(places);
     factor::name_hosts(&mut members);
+    for member in &mut members {
+        let rack = member.host.as_deref().and_then(|host| racks.of(host));
+        member.rack = rack.map(str::to_owned);
+    }
     let unknown = groups::name(&mut digests, &members);
     let parts = parts::analyse(&mut digests);
     let ranks = Ranks {
@@ -173,6 +183,7 @@ pub fn reduce(
         );
     }
     notes.extend(coverage::notes(&ranks, unknown));
+    notes.extend(coverage::without_rack(&ranks, racks));
     Ok(rows::fleet(
         &ranks,
         &late,

@@ -14,7 +14,7 @@ use crate::summary;
 const FAMILY: &str = "inferscope-fleet-";
 
 /// Version of [`Fleet`] as JSON.
-pub(crate) const SCHEMA: &str = "inferscope-fleet-1.1";
+pub(crate) const SCHEMA: &str = "inferscope-fleet-1.2";
 
 /// Returns `true` for a [`Fleet`] as JSON, of any version.
 pub fn is_document(bytes: &[u8]) -> bool {
@@ -92,6 +92,8 @@ pub struct RankRow {
     pub file: String,
     /// Host.
     pub host: Option<String>,
+    /// Rack of the host, where a list of racks is given.
+    pub rack: Option<String>,
     /// Devices, separated by commas.
     pub devices: String,
     /// Number of steps.
@@ -147,7 +149,7 @@ pub struct RankRow {
 /// Ranks with a host, or a number of a device, in common.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FactorRow {
-    /// `host` or `device`.
+    /// `rack`, `host` or `device`.
     pub factor: String,
     /// Its value.
     pub value: String,
@@ -276,7 +278,7 @@ pub struct Fleet {
     pub findings: Vec<Finding>,
     /// Ranks, those first for which others wait longest.
     pub ranks: Vec<RankRow>,
-    /// Hosts and devices.
+    /// Racks, hosts and devices.
     pub factors: Vec<FactorRow>,
     /// Transfer times.
     pub links: Vec<LinkRow>,
@@ -346,6 +348,7 @@ pub(super) fn fleet(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>], found
             rank,
             file: summary.file.clone(),
             host: member.host.clone(),
+            rack: member.rack.clone(),
             devices: devices.join(","),
             steps: summary.steps.total,
             step_median_ns: (!durations.is_empty())
