@@ -303,12 +303,13 @@ impl LabelArgs {
                 None => steps.infer_kv_blocks = true,
             }
         }
-        for file in &self.ranges {
-            steps.ranges.extend(ranges(file)?);
-        }
+        // The first range of an address holds: a block says more than the region around it.
         for file in &self.kv_table {
             let table = kv_table_from_json(&file.display().to_string(), &read(file)?);
             steps.ranges.extend(coded(table)?);
+        }
+        for file in &self.ranges {
+            steps.ranges.extend(ranges(file)?);
         }
         steps.ranges.extend(self.mapped()?);
         for file in &self.unmaps {

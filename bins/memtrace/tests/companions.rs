@@ -98,6 +98,12 @@ fn blocks_live_from_their_allocation_until_they_are_freed() {
         ("kv_cache", 3),
     ];
     assert_eq!(found, named(&twice));
+    // A region around the blocks changes nothing: the blocks say more.
+    let around = r#"{"regions": [{"addr_start": 139637976727552, "addr_end": 139637976793088, "region_type": "kv_cache"}]}"#;
+    std::fs::write(dir.join("around.json"), around).unwrap();
+    let alone = ["label", "perf.txt", "--kv-table", "blocks.json"];
+    let both = [&alone[..], &["--ranges", "around.json"]].concat();
+    assert_eq!(labels(dir, &both), labels(dir, &alone));
     let report = [
         "report",
         "--input",

@@ -4,6 +4,7 @@ use cli::Outcome;
 use gpu_time::GpuWork;
 use report::SchemaVersion;
 use roofline::{KernelDetail, analyse, details_table, kernel_details};
+use trace_model::kernel::display_names;
 
 use crate::args::ReportFormat;
 use crate::document::{Destination, Document};
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
                 top.min(answer.rows.len()),
                 answer.rows.len()
             );
-            let shown: Vec<KernelDetail> = answer.rows.iter().take(top).map(shortened).collect();
+            let shown = as_shown(answer.rows.iter().take(top));
             document.table(&title, details_table(&[("", &shown)], top, false)?);
             for row in &shown {
                 if let (Some(pct), Some(why)) = (row.pct(), row.beyond()) {
@@ -96,11 +97,16 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     each.end(report)
 }
 
-/// Returns a row with names that fit a line.
-fn shortened(row: &KernelDetail) -> KernelDetail {
-    let mut row = row.clone();
-    row.name = roofline::text::short(&row.name);
-    row.op = roofline::text::cut(&row.op);
-    row.dims = roofline::text::shapes(&row.dims);
-    row
+/// Returns rows with the names of kernels and sizes as text shows them.
+fn as_shown<'r>(rows: impl Iterator<Item = &'r KernelDetail> + Clone) -> Vec<KernelDetail> {
+    let names = display_names(rows.clone().map(|row| row.name.as_str()));
+    rows.map(|row| {
+        let mut shown = row.clone();
+        if let Some(name) = names.get(row.name.as_str()) {
+            shown.name.clone_from(name);
+        }
+        shown.dims = roofline::text::shapes(&row.dims);
+        shown
+    })
+    .collect()
 }

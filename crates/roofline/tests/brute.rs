@@ -280,6 +280,184 @@ fn experts_are_drawn_uniformly() {
     }
 }
 
+#[test]
+fn groups_of_rows_are_multiplied_with_their_matrix() {
+    let (inner, outer) = (6_u32, 5_u32);
+    for (groups, tokens) in [(1, 4), (3, 4), (4, 2)] {
+        // Rows of tokens against a matrix of each group, and the same with both operands transposed.
+        let forward = json!([[tokens, inner], [groups, inner, outer], [groups], [], []]);
+        let turned = json!([[groups, outer, inner], [inner, tokens], [groups], [], []]);
+        let types = ["c10::BFloat16", "c10::BFloat16", "int", "", ""];
+        let multiplied = u128::from(tokens * inner * outer);
+        let each = u128::from(2 * inner * outer);
+        let fixed = u128::from(2 * tokens * (inner + outer) + 4 * groups);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "small counts"
+        )]
+        let mean = (each as f64 * drawn(groups, 1, tokens)).round_ties_even() as u128;
+        for dims in [forward, turned] {
+            let found = numbers("aten::_grouped_mm", &dims, &types, More::default());
+            assert_eq!(found.flops, Some(2 * multiplied), "{dims}");
+            assert_eq!((found.weight_bytes, found.bytes), (mean, fixed + mean));
+            assert_eq!(found.bytes_low, fixed + each);
+            let most = u128::from(groups.min(tokens));
+            assert_eq!(found.bytes_high, Some(fixed + each * most));
+        }
+        // Gradients: the tokens are divided among the groups, and each has a result.
+        let dims = json!([[inner, tokens], [tokens, outer], [groups], [], []]);
+        let found = numbers("aten::_grouped_mm", &dims, &types, More::default());
+        assert_eq!(found.flops, Some(2 * multiplied));
+        let moved = 2 * (tokens * (inner + outer) + groups * inner * outer) + 4 * groups;
+        assert_eq!(found.bytes, u128::from(moved));
+        assert_eq!(found.basis, roofline::Basis::Exact);
+        // Bytes of one, scales of each row and column, a result of two bytes.
+        let dims = json!([
+            [tokens, inner],
+            [groups, inner, outer],
+            [tokens],
+            [groups, outer],
+            [groups],
+            [],
+            [],
+            [],
+            []
+        ]);
+        let fp8 = "c10::Float8_e4m3fn";
+        let types = [
+            fp8, fp8, "float", "float", "int", "", "", "Scalar", "Scalar",
+        ];
+        let found = numbers("aten::_scaled_grouped_mm", &dims, &types, More::default());
+        let scales = 4 * (tokens + groups * outer + groups);
+        let fixed = u128::from(tokens * inner + 2 * tokens * outer + scales);
+        assert_eq!(found.bytes - found.weight_bytes, fixed);
+        assert_eq!(found.flops, Some(2 * multiplied));
+    }
+    // As many matrices on both sides.
+    let dims = json!([[3, 4, 5], [3, 5, 6], [], [], []]);
+    let types = ["c10::BFloat16", "c10::BFloat16", "", "", ""];
+    let found = numbers("aten::_grouped_mm", &dims, &types, More::default());
+    assert_eq!(found.flops, Some(2 * 3 * 4 * 5 * 6));
+    assert_eq!(found.bytes, 2 * 3 * (4 * 5 + 5 * 6 + 4 * 6));
+}
+
+#[test]
+fn weights_of_four_bits_are_half_a_byte() {
+    let (tokens, inner, outer, group) = (7_u32, 256_u32, 96_u32, 128_u32);
+    let dims = json!([
+        [tokens, inner],
+        [outer / 8, inner / 64, 32, 2],
+        [],
+        [inner / group, outer, 2]
+    ]);
+    let types = ["c10::BFloat16", "int", "Scalar", "c10::BFloat16"];
+    let found = numbers("aten::_weight_int4pack_mm", &dims, &types, More::default());
+    assert_eq!(found.flops, Some(u128::from(2 * tokens * inner * outer)));
+    let weight = inner * outer / 2;
+    let scales = 2 * 2 * (inner / group) * outer;
+    let moved = 2 * tokens * (inner + outer) + weight + scales;
+    assert_eq!(found.bytes, u128::from(moved));
+    assert_eq!(found.weight_bytes, u128::from(weight));
+}
+
+#[test]
+fn bounds_may_be_tensors() {
+    let half = "c10::Half";
+    for (op, dims, types, read) in [
+        // Bounds of a row and of a column.
+        (
+            "aten::clamp",
+            json!([[9, 17], [17], [9, 1]]),
+            vec![half; 3],
+            9 * 17 + 17 + 9,
+        ),
+        (
+            "aten::clamp_min",
+            json!([[9, 17], [9, 17]]),
+            vec![half; 2],
+            2 * 9 * 17,
+        ),
+        // The bound makes the result larger.
+        (
+            "aten::clamp_max",
+            json!([[1, 17], [9, 1]]),
+            vec![half; 2],
+            17 + 9,
+        ),
+        (
+            "aten::clamp_",
+            json!([[9, 17], [17], []]),
+            vec![half, half, ""],
+            9 * 17 + 17,
+        ),
+        (
+            "aten::clamp",
+            json!([[9, 17], [], []]),
+            vec![half, "Scalar", "Scalar"],
+            9 * 17,
+        ),
+    ] {
+        let found = numbers(op, &dims, &types, More::default());
+        assert_eq!(found.flops, Some(9 * 17), "{op} {dims}");
+        assert_eq!(found.bytes, 2 * (read + 9 * 17), "{op} {dims}");
+    }
+    // A bound of a wider type widens the result.
+    let types = [half, "", "float"];
+    let found = numbers(
+        "aten::clamp",
+        &json!([[9, 17], [], [17]]),
+        &types,
+        More::default(),
+    );
+    assert_eq!(found.bytes, 2 * 9 * 17 + 4 * 17 + 4 * 9 * 17);
+}
+
+#[test]
+fn rounded_quotients_have_the_type_of_the_operands() {
+    let of = |op: &str, types: &[&str], mode: Option<&str>| {
+        let dims = match types.len() {
+            2 => json!([[5, 3], [5, 3]]),
+            _ => json!([[5, 3], [5, 3], []]),
+        };
+        let concrete = ["", "", mode.unwrap_or("")];
+        let more = More {
+            concrete: Some(&concrete),
+            ..More::default()
+        };
+        numbers(op, &dims, types, more)
+    };
+    let bytes = |width: u128| 15 * (8 + 8 + width);
+    let plain = of("aten::div", &["long int", "long int"], None);
+    assert_eq!(
+        (plain.bytes, plain.basis),
+        (bytes(4), roofline::Basis::Exact)
+    );
+    let floor = of("aten::div", &["long int", "long int", ""], Some("floor"));
+    assert_eq!(
+        (floor.bytes, floor.basis),
+        (bytes(8), roofline::Basis::Exact)
+    );
+    // Texts are not recorded: one of the two.
+    let either = of("aten::div", &["long int", "long int", ""], None);
+    assert_eq!(
+        (either.bytes, either.basis),
+        (bytes(8), roofline::Basis::Estimate)
+    );
+    assert_eq!(
+        (either.bytes_low, either.bytes_high),
+        (bytes(4), Some(bytes(8)))
+    );
+    let real = of("aten::div", &["double", "double", ""], None);
+    assert_eq!((real.bytes, real.basis), (bytes(8), roofline::Basis::Exact));
+    let inside = of("aten::div_", &["long int", "long int", ""], None);
+    assert_eq!(
+        (inside.bytes, inside.basis),
+        (bytes(8), roofline::Basis::Exact)
+    );
+}
+
 /// Texts that may be anything, and some that nearly fit.
 fn odd_text() -> impl Strategy<Value = String> {
     let list = prop::collection::vec(

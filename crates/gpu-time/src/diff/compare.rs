@@ -1,5 +1,7 @@
 //! Compares the steps, windows or whole recordings of two traces, and their time breakdowns.
 
+use std::collections::BTreeSet;
+
 use stats::mann_whitney;
 pub use trace_model::step_name::step_group;
 use trace_model::{TimeRange, Timestamp};
@@ -214,8 +216,7 @@ struct Cut {
     end_ns: i64,
     host_ns: i64,
     time: GpuTime,
-    /// `true` if no other step follows: the time from its last activity to the next step is
-    /// unknown.
+    /// `true` if the time between it and a neighbour is unknown: no step follows it, or none is before it.
     open: bool,
 }
 
@@ -381,8 +382,8 @@ fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
     }
 }
 
-/// Returns the steps whose times are compared: on both sides those that end with the start of
-/// another step, else on both sides the last ones, else all.
+/// Returns the steps whose times are compared: on both sides those whose begin and end follow from their neighbours, else on both sides
+/// the others, else all.
 fn timed<'c>(of: &[Vec<&'c Cut>; 2]) -> [Vec<&'c Cut>; 2] {
     for open in [false, true] {
         let found = of.each_ref().map(|cuts| {
@@ -434,6 +435,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], times: Times) -> Vec<Cut> {
         found.map(|e| e.end_ns).max()
     };
     let mut out: Vec<Cut> = Vec::new();
+    let mut ends = BTreeSet::new();
     for (place, (step, events)) in steps.iter().zip(events).enumerate() {
         let first = events.first().and_then(|e| work.events().get(*e));
         let (Some(first), Some(end_ns), None) = (first, end_of(&events), &step.partial) else {
@@ -443,6 +445,10 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], times: Times) -> Vec<Cut> {
             let Some(took) = step.took else {
                 continue;
             };
+            // The first step of a recording begins with its own mark: the time between two steps is missing from it.
+            let is_first =
+                step.number.is_none_or(|number| number == 0) && !ends.contains(&took.start.nanos());
+            ends.insert(took.end.nanos());
             out.push(Cut {
                 place,
                 kind: step_group(&step.name),
@@ -452,7 +458,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], times: Times) -> Vec<Cut> {
                 end_ns: took.end.nanos(),
                 host_ns: step.range.duration().get(),
                 time: GpuTime::default(),
-                open: false,
+                open: is_first,
             });
             continue;
         }

@@ -4,8 +4,9 @@
 //! uniform independent draws is E·(1 − (1 − k/E)^M). Real routing is less even, so the mean is likely too high for few tokens.
 
 use crate::config::rounded;
-use crate::dtype::Precision;
+use crate::dtype::{Dtype, Precision};
 use crate::limit::real;
+use crate::models::product_precision;
 use crate::numbers::{Answer, Basis, Numbers, Shape, Unknown};
 use crate::recorded::{Context, Recorded, times};
 
@@ -80,6 +81,69 @@ pub(super) fn fused(recorded: &Recorded, _: &Context<'_>) -> Answer {
         each_token: k,
     });
     Ok(numbers)
+}
+
+/// `aten::_grouped_mm`: a, b, ends of the groups?, bias?, type of the result?
+pub(super) fn grouped(recorded: &Recorded, context: &Context<'_>) -> Answer {
+    let out = recorded.dtype(4);
+    groups(recorded, context, 2, &[3], out)
+}
+
+/// `aten::_scaled_grouped_mm`: a, b, two scales, ends of the groups?, bias?, scale of the result?, type of the result?
+pub(super) fn scaled_grouped(recorded: &Recorded, context: &Context<'_>) -> Answer {
+    let out = recorded.dtype(7).unwrap_or(Dtype::Bf16);
+    groups(recorded, context, 4, &[2, 3, 5, 6], Some(out))
+}
+
+/// A product for each group. Rows (or columns, or inner places) of the groups lie one behind the other in a matrix, up to the ends at `ends`;
+/// what has a matrix for each group has three dimensions. Which groups are empty is not recorded: with T rows at least one matrix and at most
+/// min(E, T) are read, on average of uniform draws E·(1 − (1 − 1/E)^T).
+fn groups(
+    recorded: &Recorded,
+    context: &Context<'_>,
+    ends: usize,
+    beside: &[usize],
+    out: Option<Dtype>,
+) -> Answer {
+    let (a, b) = (recorded.need(0)?, recorded.need(1)?);
+    let dtype = out.unwrap_or(a.dtype);
+    let precision = product_precision(a.dtype, b.dtype, context);
+    if (a.rank(), b.rank()) == (3, 3) {
+        return super::matrix::of_groups(recorded, dtype, precision, beside);
+    }
+    let offsets = recorded.need(ends)?;
+    let beside = beside.iter().filter_map(|at| recorded.tensor(*at));
+    let beside = beside.fold(offsets.read(), |all, t| all.saturating_add(t.read()));
+    let count = offsets.elements();
+    let written = |elements: u128| times(elements, dtype.size());
+    let (tokens, rows, matrices, each) = match (a.rank(), b.rank()) {
+        // Tokens against the weights of their experts.
+        (2, 3) if a.dim(1)? == b.dim(1)? && b.dim(0)? == count => (a.dim(0)?, &a, &b, b.dim(2)?),
+        (3, 2) if a.dim(2)? == b.dim(0)? && a.dim(0)? == count => (b.dim(1)?, &b, &a, a.dim(1)?),
+        // Gradients of the weights: the inner length is divided.
+        (2, 2) if a.dim(1)? == b.dim(0)? => {
+            let plane = times(a.dim(0)?, b.dim(1)?);
+            let operands = a.read().saturating_add(b.read()).saturating_add(beside);
+            let bytes = operands.saturating_add(written(times(plane, count)));
+            let flops = [plane, a.dim(1)?].into_iter().fold(2, times);
+            return Ok(Numbers::matrix(precision, flops, bytes));
+        }
+        _ => return Err(Unknown::unexpected()),
+    };
+    let weights = Weights {
+        experts: count,
+        k: 1,
+        bytes_each: matrices.written().checked_div(count).unwrap_or(0),
+    };
+    let (low, mean, high) = weights.read(tokens);
+    let rest = [rows.read(), beside, written(times(tokens, each))];
+    let rest: u128 = rest.into_iter().fold(0, u128::saturating_add);
+    let flops = [rows.elements(), each].into_iter().fold(2, times);
+    let numbers = Numbers::matrix(precision, flops, rest.saturating_add(mean));
+    Ok(numbers
+        .weights(mean)
+        .between(rest.saturating_add(low), Some(rest.saturating_add(high)))
+        .basis(Basis::Estimate, "experts taken as drawn uniformly"))
 }
 
 /// `vllm::moe_forward(_shared)`: hidden states [M, h], logits of the router [M, E]. The sizes of experts come from the

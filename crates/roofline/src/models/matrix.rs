@@ -181,6 +181,19 @@ pub(super) fn addmm(recorded: &Recorded, context: &Context<'_>) -> Answer {
     Ok(numbers.weights(weights))
 }
 
+/// A product for each group where both operands have a matrix for each: a, b, and what is read at `beside`.
+pub(super) fn of_groups(
+    recorded: &Recorded,
+    out: Dtype,
+    precision: Precision,
+    beside: &[usize],
+) -> Answer {
+    let (a, b) = (recorded.need(0)?, recorded.need(1)?);
+    let sizes = Sizes::batched(&a, &b)?;
+    let more = read(recorded, beside.iter().copied());
+    Ok(product(sizes, (&a, &b), out, more, precision).weights(b.read()))
+}
+
 /// `aten::baddbmm`: bias, a, b, beta, alpha.
 pub(super) fn baddbmm(recorded: &Recorded, context: &Context<'_>) -> Answer {
     Ok(plain(recorded, context, (1, 2), Sizes::batched, 5, bias(recorded))?.0)
@@ -206,6 +219,27 @@ pub(super) fn int_mm(recorded: &Recorded, _: &Context<'_>) -> Answer {
     let (a, b) = (recorded.need(0)?, recorded.need(1)?);
     let sizes = Sizes::of(&a, &b)?;
     Ok(product(sizes, (&a, &b), Dtype::Int32, 0, Precision::Int8).weights(b.read()))
+}
+
+/// `aten::_weight_int4pack_mm`: x [M, K], packed weight, size of a group, scales and zeros [groups, N, 2]. The layout of the weight depends
+/// on the device; its values do not.
+pub(super) fn int4pack(recorded: &Recorded, context: &Context<'_>) -> Answer {
+    let (x, w, scales) = (recorded.need(0)?, recorded.need(1)?, recorded.need(3)?);
+    if x.rank() != 2 || scales.rank() != 3 {
+        return Err(Unknown::unexpected());
+    }
+    let sizes = Sizes {
+        b: 1,
+        m: x.dim(0)?,
+        n: scales.dim(1)?,
+        k: x.dim(1)?,
+    };
+    // Half a byte each.
+    if w.read().saturating_mul(2) != times(sizes.n, sizes.k) {
+        return Err(Unknown::unexpected());
+    }
+    let precision = product_precision(x.dtype, x.dtype, context);
+    Ok(product(sizes, (&x, &w), x.dtype, scales.read(), precision).weights(w.read()))
 }
 
 /// `_C::cutlass_scaled_mm(_azp)`: out, a, b, scales and what follows.

@@ -4,7 +4,7 @@
 //! without, which raise the category only.
 
 use crate::dtype::{Category, Dtype};
-use crate::numbers::{Answer, Numbers, UnitKind, Unknown};
+use crate::numbers::{Answer, Basis, Numbers, UnitKind, Unknown};
 use crate::recorded::{Recorded, Tensor, size, times};
 
 /// The type of the result.
@@ -14,12 +14,24 @@ enum ResultType {
     Promoted,
     /// The same, floating point for integers.
     Float,
+    /// As [`ResultType::Float`], but that of the promoted operands where the quotient is rounded: there is another argument, which is no
+    /// tensor.
+    Quotient,
     /// Truth values.
     Bool,
     /// That of the first argument.
     First,
     /// That of all operands but the first, which is a condition.
     Rest,
+}
+
+/// Whether a quotient is rounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rounding {
+    No,
+    Yes,
+    /// It may be: the argument is there, without a value.
+    Unknown,
 }
 
 /// A pointwise operator.
@@ -35,12 +47,13 @@ impl Pointwise {
         let result = match result {
             None | Some("promoted") => ResultType::Promoted,
             Some("float") => ResultType::Float,
+            Some("quotient") => ResultType::Quotient,
             Some("bool") => ResultType::Bool,
             Some("first") => ResultType::First,
             Some("rest") => ResultType::Rest,
             Some(other) => {
                 return Err(format!(
-                    "unknown result {other:?}; expected promoted, float, bool, first or rest"
+                    "unknown result {other:?}; expected promoted, float, quotient, bool, first or rest"
                 ));
             }
         };
@@ -93,8 +106,33 @@ impl Pointwise {
             Some((_, out)) => out.dtype,
             None => self.result_type(recorded, &operands)?,
         };
-        let bytes = bytes.saturating_add(times(elements, dtype.size()));
-        Ok(Numbers::exact(UnitKind::Vector, elements, bytes))
+        let with = |dtype: Dtype| bytes.saturating_add(times(elements, dtype.size()));
+        let numbers = Numbers::exact(UnitKind::Vector, elements, with(dtype));
+        // PyTorch does not record texts: rounded, the result has the type of the operands, else it is floating point.
+        if out.is_none()
+            && self.rounding(recorded) == Rounding::Unknown
+            && dtype.category() < Category::Float
+        {
+            let ends = [with(dtype), with(Dtype::Fp32)];
+            let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+            return Ok(numbers
+                .between(low, Some(high))
+                .basis(Basis::Estimate, "the rounding mode is not recorded"));
+        }
+        Ok(numbers)
+    }
+
+    /// Whether the quotient is rounded.
+    fn rounding(&self, recorded: &Recorded) -> Rounding {
+        let at = self.arguments;
+        if self.result != ResultType::Quotient || at >= recorded.len() {
+            return Rounding::No;
+        }
+        match (recorded.tensor(at), recorded.value(at)) {
+            (Some(_), _) | (None, Some("None")) => Rounding::No,
+            (None, Some(_)) => Rounding::Yes,
+            (None, None) => Rounding::Unknown,
+        }
     }
 
     fn result_type(
@@ -112,7 +150,7 @@ impl Pointwise {
                     .ok_or_else(|| Unknown::new("argument 0 is no tensor"));
             }
             ResultType::Rest => 1,
-            ResultType::Promoted | ResultType::Float => 0,
+            ResultType::Promoted | ResultType::Float | ResultType::Quotient => 0,
         };
         let typed = operands.iter().filter(|(at, _)| *at >= first);
         let of = |with_dims: bool| {
@@ -142,8 +180,12 @@ impl Pointwise {
             Some(Category::Integer) if dtype == Dtype::Bool => dtype = Dtype::Int64,
             _ => {}
         }
-        Ok(match self.result {
-            ResultType::Float if dtype.category() < Category::Float => Dtype::Fp32,
+        let is_float = match self.result {
+            ResultType::Quotient => self.rounding(recorded) == Rounding::No,
+            result => result == ResultType::Float,
+        };
+        Ok(match is_float {
+            true if dtype.category() < Category::Float => Dtype::Fp32,
             _ => dtype,
         })
     }

@@ -4,6 +4,7 @@ use gpu_time::Lack;
 
 use super::words::counted;
 use crate::analysis::Analysis;
+use crate::calls::NO_OPERATOR;
 use crate::coverage::Cause;
 
 /// What would give more of the GPU time numbers, most time first.
@@ -30,7 +31,21 @@ pub(super) fn cures(analysis: &Analysis) -> Vec<String> {
             counted(n.into(), "replay")
         ),
     };
+    // Where operators are recorded, kernels outside of them are launched by other code, which no recording changes.
+    let kinds = &analysis.list.kinds;
+    let has_operators = kinds.iter().any(|kind| kind.op != NO_OPERATOR);
+    let outside = match has_operators {
+        true => 0,
+        false => coverage.time_without(Cause::NoOperator),
+    };
     let mut all = [
+        (
+            outside,
+            format!(
+                "record the operators of the framework ({})",
+                Lack::Operators.how(analysis.recorder)
+            ),
+        ),
         (
             coverage.time_without(Cause::NoLaunch),
             "begin the recording before the work is launched: work whose launch is not recorded has no operator".to_owned(),
@@ -70,7 +85,10 @@ pub(super) fn advice(analysis: &Analysis) -> String {
         );
     }
     match parts.is_empty() {
-        true => "nothing: all GPU time that can have numbers has them".to_owned(),
+        true => match analysis.coverage.missing.is_empty() {
+            true => "nothing: all GPU time has numbers".to_owned(),
+            false => "nothing: what has no numbers is named under \"no numbers\"".to_owned(),
+        },
         false => parts.join("; "),
     }
 }

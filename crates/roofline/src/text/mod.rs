@@ -19,7 +19,7 @@ use crate::views::{By, Row};
 
 pub use answer::answer;
 pub use model::{forward, quantities};
-pub use words::{bytes, count_of, cut, shapes, short};
+pub use words::{bytes, count_of, shapes};
 
 /// Rows unless another number is asked for.
 const SHOWN: usize = 20;
@@ -88,9 +88,10 @@ pub fn text(analysis: &Analysis, shown: &Shown<'_>) -> Result<Text> {
         Some(by) => {
             let order = order(analysis, by, shown.is_sorted);
             let count = top.min(order.len());
+            let names = rows::RowNames::new(analysis, by, &order[..count]);
             remarks = order[..count]
                 .iter()
-                .filter_map(|row| beyond(analysis, by, row))
+                .filter_map(|row| beyond(&names, row))
                 .collect();
             let table = rows::rows_table(analysis, (by, shown.name), &order[..count])?;
             (format!("{count} of {} rows", order.len()), table)
@@ -123,10 +124,10 @@ fn order(analysis: &Analysis, by: By, is_sorted: bool) -> Vec<&Row> {
 }
 
 /// Why a row took less time than its limit, if it did.
-fn beyond(analysis: &Analysis, by: By, row: &Row) -> Option<Line> {
+fn beyond(names: &rows::RowNames<'_>, row: &Row) -> Option<Line> {
     let pct = row.pct().filter(|pct| *pct > 100.0)?;
     let reasons: Vec<&str> = row.beyond.iter().map(Beyond::text).collect();
-    let name = rows::row_name(analysis, by, row);
+    let name = names.of(row);
     let text = format!("{name} {}: {}", human::percent(pct), reasons.join("; "));
     Some(("beyond", text))
 }

@@ -1,36 +1,67 @@
-//! Rows and steps as tables for readers: fewer columns, short names.
+//! Rows and steps as tables for readers: fewer columns, names without what all have. Who writes a table cuts it to its place.
+
+use std::collections::BTreeMap;
 
 use gpu_time::percent;
 use report::{Align, Cell, Column, Result, Table, Unit, human};
+use trace_model::kernel::display_names;
 
 use super::answer::share_text;
 use super::gain::{bound_text, pct_text};
-use super::words::{count_of, cut, shapes, short};
+use super::words::{count_of, shapes};
 use crate::analysis::Analysis;
 use crate::steps::StepRow;
 use crate::tables::on_several;
 use crate::views::{By, Row};
 
-/// The name of a row, with the sizes of a call.
-pub(super) fn row_name(analysis: &Analysis, by: By, row: &Row) -> String {
-    let list = &analysis.list;
-    if by != By::Call {
-        let name = analysis.rows.name(list, row);
-        return match analysis.rows.by {
-            By::Kernel => short(name),
-            _ => cut(name),
-        };
+/// Names of rows as they are shown.
+pub(super) struct RowNames<'a> {
+    analysis: &'a Analysis,
+    by: By,
+    kernels: BTreeMap<&'a str, String>,
+}
+
+impl<'a> RowNames<'a> {
+    /// Names for all of `rows`: kernels keep the template arguments in which they differ.
+    pub(super) fn new(analysis: &'a Analysis, by: By, rows: &[&Row]) -> Self {
+        let kernels = rows.iter().filter_map(|row| kernel(analysis, by, row));
+        Self {
+            analysis,
+            by,
+            kernels: display_names(kernels),
+        }
     }
-    let Some(kind) = list.kinds.get(row.name as usize) else {
-        return String::new();
-    };
-    let name = match kind.kernel.as_str() {
-        "" => cut(&kind.op),
-        kernel => short(kernel),
-    };
-    match shapes(&kind.dims) {
-        shapes if shapes.is_empty() => name,
-        shapes => format!("{name} {shapes}"),
+
+    /// The name of a row, with the sizes of a call.
+    pub(super) fn of(&self, row: &Row) -> String {
+        let list = &self.analysis.list;
+        let shown = kernel(self.analysis, self.by, row).map(|kernel| {
+            let shown = self.kernels.get(kernel);
+            shown.map_or_else(|| kernel.to_owned(), Clone::clone)
+        });
+        if self.by != By::Call {
+            return shown.unwrap_or_else(|| self.analysis.rows.name(list, row).to_owned());
+        }
+        let Some(kind) = list.kinds.get(row.name as usize) else {
+            return String::new();
+        };
+        let name = shown.unwrap_or_else(|| kind.op.clone());
+        match shapes(&kind.dims) {
+            shapes if shapes.is_empty() => name,
+            shapes => format!("{name} {shapes}"),
+        }
+    }
+}
+
+/// The kernel that a row is named after.
+fn kernel<'a>(analysis: &'a Analysis, by: By, row: &Row) -> Option<&'a str> {
+    let list = &analysis.list;
+    match by {
+        By::Call => {
+            let kind = list.kinds.get(row.name as usize)?;
+            (!kind.kernel.is_empty()).then_some(kind.kernel.as_str())
+        }
+        _ => (analysis.rows.by == By::Kernel).then(|| analysis.rows.name(list, row)),
     }
 }
 
@@ -60,8 +91,9 @@ pub(super) fn rows_table(
     let mut table = Table::new("rows", columns)?;
     let all = analysis.coverage.time_ns();
     let number = |value: Option<f64>| value.map_or(String::new(), human::short_count);
+    let names = RowNames::new(analysis, by, rows);
     for row in rows {
-        let name = row_name(analysis, by, row);
+        let name = names.of(row);
         let (tflops, gbs) = (number(row.tflops()), number(row.gbs()));
         let intensity = number(row.intensity());
         let pct = pct_text(row);

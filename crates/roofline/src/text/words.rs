@@ -5,7 +5,7 @@ use trace_model::kernel::display_names;
 
 use crate::views::nanos;
 
-/// Sizes up to which they are shown in text, in characters.
+/// Length of names within sentences, in characters.
 pub(super) const LONGEST: usize = 36;
 
 pub(super) fn shown(ns: i64) -> String {
@@ -39,14 +39,14 @@ pub fn bytes(n: u128) -> String {
     human::bytes(n as f64)
 }
 
-/// The name of a kernel or an operator, so short that it fits a row.
-pub fn short(name: &str) -> String {
+/// The name of a kernel or an operator, so short that it fits a sentence.
+pub(super) fn short(name: &str) -> String {
     let shown = display_names([name]);
     cut(shown.get(name).map_or(name, String::as_str))
 }
 
-/// Text that fits a column.
-pub fn cut(text: &str) -> String {
+/// Text that fits a sentence.
+fn cut(text: &str) -> String {
     match text.chars().count() > LONGEST {
         true => {
             let cut: String = text.chars().take(LONGEST - 1).collect();
@@ -64,5 +64,5 @@ pub fn shapes(dims: &str) -> String {
         .map(|part| part.trim_matches(['[', ']', ',']))
         .filter(|part| !part.is_empty())
         .collect();
-    cut(&parts.join(" "))
+    parts.join(" ")
 }
