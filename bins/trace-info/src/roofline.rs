@@ -46,9 +46,9 @@ Example:
 pub(crate) struct RooflineArgs {
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// Key of the rows
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
-    pub(crate) by: ByName,
+    /// Key of the rows [default: call, step with --per-step]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    by: Option<ByName>,
     /// The order, most first; pct has the farthest from the limit first
     #[arg(long, value_enum, value_name = "ORDER")]
     pub(crate) sort: Option<SortName>,
@@ -100,7 +100,7 @@ pub(crate) struct RooflineArgs {
 /// Rows, as arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ByName {
-    /// Operator, shapes, types and numbers
+    /// Operator, shapes, types and numbers; also op-shape
     #[default]
     #[value(alias = "op-shape")]
     Call,
@@ -118,6 +118,16 @@ pub(crate) enum ByName {
     Step,
     /// Prefill, decode, mixed, idle
     Phase,
+}
+
+impl RooflineArgs {
+    /// Key of the rows.
+    pub(crate) fn by(&self) -> ByName {
+        self.by.unwrap_or(match self.part.per_step {
+            true => ByName::Step,
+            false => ByName::Call,
+        })
+    }
 }
 
 impl ByName {
@@ -328,7 +338,12 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
     let mut options = known.options(args.tp, args.device.as_ref());
     options.devices.peaks.clone_from(&args.peak);
     options.devices.achievable.clone_from(&args.achievable);
-    options.by = args.by.by();
+    if args.part.per_step && args.by() != ByName::Step {
+        return Err(cli::usage(
+            "--per-step lists steps: leave --by out, or choose steps with --step",
+        ));
+    }
+    options.by = args.by().by();
     options.sort = args.sort.unwrap_or_default().into();
     let mut each = empty::read_each(
         report,
@@ -379,7 +394,7 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
     let top = args.top.unwrap_or(usize::MAX);
     match (to, report.format.format()) {
         (Destination::Stream(mut out, _), ReportFormat::Json) => {
-            let json = document(&all, args.by.name(), top)?;
+            let json = document(&all, args.by().name(), top)?;
             serde_json::to_writer(&mut out, &json)?;
             out.write_all(b"\n")?;
             out.finish()?;
@@ -418,7 +433,7 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
 }
 
 fn main_table(args: &RooflineArgs, all: &[(&str, &Analysis)], top: usize) -> anyhow::Result<Table> {
-    Ok(match args.by {
+    Ok(match args.by() {
         ByName::Call => tables::calls(all, top)?,
         ByName::Step => tables::steps(all)?,
         by => tables::merged(all, by.name(), top)?,
@@ -433,8 +448,8 @@ fn add_text(
     notes: &[Note],
 ) -> anyhow::Result<()> {
     let shown = text::Shown {
-        by: (args.by != ByName::Step).then(|| args.by.by()),
-        name: args.by.name(),
+        by: (args.by() != ByName::Step).then(|| args.by().by()),
+        name: args.by().name(),
         is_sorted: args.sort.is_some(),
         top: args.top,
         achievable: &args.achievable,

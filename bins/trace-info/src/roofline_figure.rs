@@ -7,14 +7,26 @@ use std::path::Path;
 use byte_source::output::AtomicFile;
 use charts::Svg;
 use charts::html::{Page, Section};
-use charts::plot::{Axis, LinePlot, Mark, Series};
-use report::Unit;
-use roofline::{Analysis, PeakKey, Precision, UnitKind, tables};
+use charts::plot::{Axis, Dot, LinePlot, Mark, Series};
+use report::text::shorten;
+use report::{Unit, human};
+use roofline::{Analysis, Kind, PeakKey, Precision, Row, UnitKind, tables};
+use trace_model::kernel::display_names;
 
+use crate::kernels::precise;
 use crate::roofline::RooflineArgs;
 
-/// Operators with a colour of their own; the others share one.
-const NAMED: usize = 8;
+/// Operators with a colour of their own; the others share one, and roofs have those of the next round.
+const NAMED: usize = 6;
+
+/// Dots with a name beside them: those with most GPU time.
+const LABELLED: usize = 6;
+
+/// Characters of such a name.
+const LABEL: usize = 28;
+
+/// Radius of the dot with most GPU time, and the least one; areas are as GPU times.
+const RADII: (f64, f64) = (9.0, 2.2);
 
 /// Rows of the table on a page.
 const ROWS: usize = 50;
@@ -59,7 +71,7 @@ pub(crate) fn write(figure: FigureFile, all: &[(&str, &Analysis)]) -> anyhow::Re
                 .text(&roofline::text::answer(analysis))
                 .figure(
                     &draw(label, analysis),
-                    "Each dot is an operator with its shapes",
+                    "Each dot is an operator with its shapes; its area is the GPU time that it takes",
                 )
                 .table_head(&table, ROWS, analysis.calls.rows.len());
             page = page.section(section);
@@ -77,6 +89,34 @@ pub(crate) fn write(figure: FigureFile, all: &[(&str, &Analysis)]) -> anyhow::Re
 struct Dots {
     time_ns: i64,
     points: Vec<(f64, f64)>,
+    /// GPU time of each, and what it is.
+    calls: Vec<(i64, String)>,
+}
+
+impl Dots {
+    fn add(&mut self, other: Self) {
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+        self.points.extend(other.points);
+        self.calls.extend(other.calls);
+    }
+
+    /// The dots as a series: areas relative to `most`, names beside those of at least `labelled`.
+    fn series(self, name: String, (most, labelled): (i64, i64)) -> Series {
+        let dots = self.calls.into_iter().map(|(time_ns, tip)| {
+            let share = gpu_time::percent(time_ns, most).unwrap_or(0.0) / 100.0;
+            Dot {
+                radius: Some((RADII.0 * share.sqrt()).max(RADII.1)),
+                label: (time_ns >= labelled)
+                    .then(|| tip.lines().next().unwrap_or_default())
+                    .map(|name| shorten(name, LABEL).into_owned()),
+                tip,
+            }
+        });
+        let dots = dots.collect();
+        let mut series = Series::new(name, Mark::Dots, self.points);
+        series.dots = dots;
+        series
+    }
 }
 
 /// The roofs of the device with most GPU time, and the calls that have both intensity and rate.
@@ -97,6 +137,7 @@ fn draw(label: &str, analysis: &Analysis) -> Svg {
         let own = points.entry(kind.op.as_str()).or_default();
         own.time_ns = own.time_ns.saturating_add(row.time_ns);
         own.points.push((x, y));
+        own.calls.push((row.time_ns, said(kind, row)));
         used.extend(numbers.precision);
         has_vector |= numbers.unit == UnitKind::Vector;
     }
@@ -112,6 +153,26 @@ fn draw(label: &str, analysis: &Analysis) -> Svg {
     );
     plot.subtitle = label.to_owned().into();
     plot.height_px = 420.0;
+    let mut times: Vec<i64> = points
+        .values()
+        .flat_map(|dots| dots.calls.iter().map(|call| call.0))
+        .collect();
+    times.sort_unstable_by(|a, b| b.cmp(a));
+    let most = times.first().copied().unwrap_or(0).max(1);
+    let labelled = times.get(LABELLED - 1).copied().unwrap_or(1);
+    let mut by_time: Vec<(&str, Dots)> = points.into_iter().collect();
+    by_time.sort_by(|a, b| b.1.time_ns.cmp(&a.1.time_ns).then(a.0.cmp(b.0)));
+    let others = by_time.split_off(by_time.len().min(NAMED));
+    for (op, dots) in by_time {
+        let series = dots.series(op.to_owned(), (most, labelled));
+        plot.series.push(series);
+    }
+    let mut rest = Dots::default();
+    others.into_iter().for_each(|(_, dots)| rest.add(dots));
+    if !rest.points.is_empty() {
+        let series = rest.series("other operators".to_owned(), (most, labelled));
+        plot.series.push(series);
+    }
     let device = analysis.devices.get(analysis.main_device);
     if let Some(device) = device.filter(|d| d.peaks.is_known() && low.is_finite()) {
         let mut roofs: Vec<(String, f64)> = Vec::new();
@@ -148,18 +209,22 @@ fn draw(label: &str, analysis: &Analysis) -> Svg {
             ));
         }
     }
-    let mut by_time: Vec<(&str, Dots)> = points.into_iter().collect();
-    by_time.sort_by(|a, b| b.1.time_ns.cmp(&a.1.time_ns).then(a.0.cmp(b.0)));
-    let others = by_time.split_off(by_time.len().min(NAMED));
-    let mut add = |name: String, points: Vec<(f64, f64)>| {
-        plot.series.push(Series::new(name, Mark::Dots, points));
-    };
-    for (op, dots) in by_time {
-        add(op.to_owned(), dots.points);
-    }
-    if !others.is_empty() {
-        let points = others.into_iter().flat_map(|(_, dots)| dots.points);
-        add("other operators".to_owned(), points.collect());
-    }
     plot.draw()
+}
+
+/// What a dot is: the kernel or operator first, then its shapes, time and share of the limit.
+fn said(kind: &Kind, row: &Row) -> String {
+    let name = match kind.kernel.as_str() {
+        "" => kind.op.clone(),
+        kernel => display_names([kernel])
+            .remove(kernel)
+            .unwrap_or_else(|| kernel.to_owned()),
+    };
+    let shapes = roofline::text::shapes(&kind.dims);
+    let of_limit = row.pct().map_or(String::new(), |pct| {
+        format!(", {} of its limit", human::percent(pct))
+    });
+    let time = human::duration(precise(row.time_ns));
+    let calls = human::count(row.calls);
+    format!("{name}\n{shapes}\n{time} in {calls} calls{of_limit}")
 }

@@ -212,6 +212,21 @@ impl Canvas {
         );
     }
 
+    /// Draws a dot with a text that appears under the pointer, unless it is empty.
+    pub(crate) fn dot_with_tip(&mut self, at: (f64, f64), radius: f64, tip: &str) {
+        if tip.is_empty() {
+            return self.dot(at, radius);
+        }
+        let _ = writeln!(
+            self.out,
+            "<circle cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}</title></circle>",
+            Num(at.0),
+            Num(at.1),
+            Num(radius),
+            escape(tip)
+        );
+    }
+
     fn tag_rest(&mut self, look: &[(&str, Value<'_>)], tip: Option<&[String]>) {
         self.tag_attributes(look);
         match tip {

@@ -71,6 +71,10 @@ pub enum Change {
     Slower,
     /// Less time, or a metric changed for the better.
     Faster,
+    /// A metric that is neither better nor worse when it changes is higher.
+    Higher,
+    /// Such a metric is lower.
+    Lower,
     /// Only the candidate has it.
     New,
     /// Only the baseline has it.
@@ -123,7 +127,7 @@ pub struct Effect {
 pub struct Finding {
     /// Stable within a document: `f1`, `f2`, … in rank order.
     pub id: String,
-    /// `function`, `layers`, `collective_transfer`, `collective_total` or `metric`.
+    /// `function`, `layers`, `collective_transfer`, `collective_total`, `metric`, or `tail` for a quantile of one.
     pub kind: &'static str,
     /// The function or metric.
     pub name: String,
@@ -307,8 +311,14 @@ pub struct Pauses {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Growth {
-    /// Typical time of its first cycles, and of its last, in microseconds.
+    /// Typical time of its first cycles, and of its last, in microseconds; with `since`, of the other cycles and of those.
     pub cycle_us: [f64; 2],
+    /// Cycle from which on it is slower at once, and the last one that is slower, where it does not grow bit by bit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<[i64; 2]>,
+    /// `true` if the last cycles are as fast as the first ones again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
     /// Typical time of the baseline's cycles, in microseconds.
     pub baseline_us: f64,
     /// Functions that take at least a fifth of the growth, and by how much each grows from the first cycles to the last; kernels
@@ -330,8 +340,23 @@ impl Growth {
             true => "no recorded function grows with it".to_owned(),
             false => format!("what grows: {}", each.join(", ")),
         };
+        let when = match (self.since, self.ends) {
+            (None, _) => "from its first cycles to its last".to_owned(),
+            (Some([first, _]), false) => format!("from cycle {first} on"),
+            (Some([first, last]), true) => format!("in cycles {first} to {last}"),
+        };
+        let what = match self.since {
+            None => what,
+            Some(_) => what
+                .replacen("what grows", "what takes longer", 1)
+                .replacen(
+                    "no recorded function grows with it",
+                    "no recorded function takes longer there",
+                    1,
+                ),
+        };
         format!(
-            "{} -> {} from its first cycles to its last ({:+.1} %), the baseline stays at {}; {what}",
+            "{} -> {} {when} ({:+.1} %), the baseline stays at {}; {what}",
             time(from),
             time(to),
             (to / from - 1.0) * 100.0,

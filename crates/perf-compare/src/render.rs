@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _};
 use trace_model::kernel::display_names;
 
-use crate::analyse::more_is_better;
+use crate::analyse::{Better, better};
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
 use crate::headline::called;
 use crate::report_text::{short, times};
@@ -41,6 +41,8 @@ pub(crate) fn word(change: Change, verdict: Statement) -> &'static str {
         (Change::Gone, _) => "gone",
         (Change::Slower, _) => "slower",
         (Change::Faster, _) => "faster",
+        (Change::Higher, _) => "higher",
+        (Change::Lower, _) => "lower",
         (_, Statement::Equivalent) => "equivalent",
         (_, Statement::Small) => "slightly changed",
         (_, Statement::Insufficient) => "insufficient",
@@ -105,7 +107,7 @@ pub(crate) fn name(finding: &Finding, names: &BTreeMap<&str, String>) -> String 
     match finding.kind {
         "collective_transfer" => format!("{name} [transfer, all ranks]"),
         "collective_total" => format!("{name} [sum, all ranks]"),
-        "metric" => name,
+        "metric" | "tail" => name,
         _ => match &finding.rank {
             Some(rank) => format!("{name} [{rank}, {}]", finding.device),
             None => format!("{name} [{}]", finding.device),
@@ -416,6 +418,18 @@ impl Report {
                 text: pauses.said(),
             });
         }
+        for time in &self.cycle_time {
+            let Some(growth) = &time.growth else { continue };
+            cases.push(Case {
+                name: format!("growth {}", time.cycle_type).trim().to_owned(),
+                change: Change::Slower,
+                declared: true,
+                decisive: false,
+                open: false,
+                bound_pct: (time.mean_us[1] / growth.baseline_us - 1.0) * 100.0,
+                text: growth.said(),
+            });
+        }
         // More long cycles are longer cycles, whatever each mode by itself does.
         let modes = self
             .mix
@@ -437,18 +451,25 @@ impl Report {
         }
         let names = names(self);
         for finding in &self.findings {
-            let metric = finding.kind == "metric";
+            let metric = finding.class == "metric";
+            let better = match metric {
+                true => better(&finding.name, &finding.unit),
+                false => Better::Less,
+            };
             // A saved recording has the cycle among its metrics: it decides, and functions count relative to it.
             let whole = self.findings.iter().find(|f| {
                 f.kind == "metric" && f.name == "cycle" && f.cycle_type == finding.cycle_type
             });
-            let decisive = metric && whole.is_none_or(|whole| whole.id == finding.id);
+            // What cannot become worse leaves no gate open; a tail is there because it is established.
+            let decisive = finding.kind == "metric"
+                && better != Better::Neither
+                && whole.is_none_or(|whole| whole.id == finding.id);
             let base = match whole {
                 Some(whole) => whole.effect.baseline,
                 None if metric => finding.effect.baseline.abs(),
                 None => cycle,
             };
-            let up_is_bad = !metric || !more_is_better(&finding.name, &finding.unit);
+            let up_is_bad = better != Better::More;
             cases.push(Case {
                 name: name(finding, &names),
                 change: finding.change,

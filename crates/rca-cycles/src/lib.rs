@@ -75,8 +75,13 @@ mod topology;
 mod waits;
 
 /// The keys of arguments, without prefix, that [`analyse`] looks at. A reader may leave out all others.
-pub const ARG_KEYS: &[&str] =
-    &trace_model::kernel::with_index_keys::<4, 14>(["hostname", "args", "bytes", "size"]);
+pub const ARG_KEYS: &[&str] = &trace_model::kernel::with_index_keys::<5, 15>([
+    "hostname",
+    "args",
+    COPY_SIZE_KEYS[0],
+    COPY_SIZE_KEYS[1],
+    COPY_SIZE_KEYS[2],
+]);
 
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analyse, spans};
 pub use bottleneck::{Bottleneck, Stalls, bottlenecks};

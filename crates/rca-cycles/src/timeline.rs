@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use rustc_hash::FxHashMap;
 use trace_model::correlation::CorrelationColumn;
 use trace_model::kernel::{
-    Activity, DeviceLane, DevicePlaces, KernelClass, TraceIndex, Vocabulary,
+    Activity, CopySizes, DeviceLane, DevicePlaces, KernelClass, TraceIndex, Vocabulary,
 };
 use trace_model::{Slice, SliceId, StrId, Trace, TrackId};
 
@@ -238,7 +238,7 @@ impl<'t> Timeline<'t> {
             slices.filter(|slice| matches!(self.kind(*slice), Kind::Compute | Kind::Communication)),
         );
         let inner = self.trace.arg_column("args");
-        let sizes = ["bytes", "size"].map(|key| self.trace.arg_column(key));
+        let sizes = CopySizes::new(self.trace);
         let text = |slice| inner.get(slice).and_then(trace_model::ArgValue::as_str);
         let correlation = |slice: Slice<'t>| {
             let plain = column.of(slice).map(|id| id.0);
@@ -292,7 +292,7 @@ impl<'t> Timeline<'t> {
                 stream: self.thread(slice),
                 name,
                 bytes: match kind {
-                    Kind::Copy => sizes.iter().find_map(|c| c.int(slice)).unwrap_or(0).max(0),
+                    Kind::Copy => sizes.of(slice).unwrap_or(0).max(0),
                     _ => 0,
                 },
                 class: (has_classes && index.is_kernel(slice)).then(|| index.class(slice)),

@@ -71,7 +71,8 @@ impl DeviceNumbers {
         self.of(copy.process, agent)
     }
 
-    fn of(&self, process: &Process, agent: Option<&Agent>) -> Option<i64> {
+    /// The number of an agent.
+    pub(crate) fn of(&self, process: &Process, agent: Option<&Agent>) -> Option<i64> {
         self.numbers.get(&(process.partition, agent?.id)).copied()
     }
 }

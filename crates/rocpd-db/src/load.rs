@@ -1,5 +1,7 @@
 //! Databases as a trace.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 use trace_model::{
     Arg, ArgsRef, CategoryId, ClockDomain, Distributed, FinishOptions, FlowPoint, FlowRole,
@@ -64,6 +66,23 @@ fn replays(set: &RocpdSet) -> Result<Option<Limit>> {
     }))
 }
 
+/// Returns the GPUs as Kineto lists them: number and name.
+fn properties(set: &RocpdSet, devices: &DeviceNumbers) -> Option<(String, String)> {
+    let gpus = set.agents().filter(|(_, agent)| agent.is_gpu());
+    let named = gpus.filter_map(|(process, agent)| {
+        let names = [&agent.product_name, &agent.model_name, &agent.name];
+        let mut names = names.into_iter().flatten();
+        let name = names.find(|name| !name.is_empty())?;
+        Some((devices.of(process, Some(agent))?, name.as_str()))
+    });
+    let named: BTreeMap<i64, &str> = named.collect();
+    let list = named
+        .iter()
+        .map(|(id, name)| serde_json::json!({ "id": id, "name": name }));
+    let list = serde_json::Value::from_iter(list).to_string();
+    (!named.is_empty()).then(|| ("deviceProperties".to_owned(), list))
+}
+
 /// Code of the limit that dispatches are repeated.
 const KERNEL_REPLAY: &str = "kernel_replay";
 
@@ -97,11 +116,14 @@ impl Loader {
                 ..Distributed::default()
             });
         }
+        let devices = DeviceNumbers::new(set);
+        let listed = properties(set, &devices);
+        builder.meta.entries.extend(listed);
         let mut loader = Self {
             builder,
             processes: FxHashMap::default(),
             lanes: FxHashMap::default(),
-            devices: DeviceNumbers::new(set),
+            devices,
         };
         for process in set.processes() {
             let mut own = trace_model::Process::new(Pid(process.pid));

@@ -725,7 +725,7 @@ impl<'t> Builder<'_, '_, 't> {
         }
         let bytes = match event.kind {
             WorkKind::Kernel | WorkKind::Graph => None,
-            WorkKind::Memcpy | WorkKind::Memset => source.bytes.int(slice),
+            WorkKind::Memcpy | WorkKind::Memset => source.bytes.of(slice),
         };
         let make = || {
             let bytes = bytes.and_then(|n| u128::try_from(n).ok());

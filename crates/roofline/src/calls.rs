@@ -1,7 +1,7 @@
 //! Calls: occurrences of operators with the GPU activity that was launched for them, and what each needs.
 
 use gpu_time::{GpuEvent, GpuWork, WorkKind};
-use trace_model::kernel::TraceIndex;
+use trace_model::kernel::{COPY_SIZE_KEYS, TraceIndex};
 use trace_model::{Slice, SliceId};
 
 use crate::build::Builder;
@@ -26,7 +26,9 @@ pub const ARG_KEYS: &[&str] = &[
     "In msg nelems",
     "Out msg nelems",
     "Group size",
-    "bytes",
+    COPY_SIZE_KEYS[0],
+    COPY_SIZE_KEYS[1],
+    COPY_SIZE_KEYS[2],
     "kernel",
 ];
 

@@ -3,7 +3,7 @@
 use gpu_time::GpuWork;
 use report::{Cell, Column, Result, Table, Unit};
 use rustc_hash::FxHashMap;
-use trace_model::kernel::CopyDirection;
+use trace_model::kernel::{COPY_SIZE_KEYS, CopyDirection, CopySizes};
 use trace_model::{ArgColumn, ArgValue, Slice, TimeRange};
 
 use gpu_time::WorkKind;
@@ -21,7 +21,9 @@ pub const OPS_KEYS: &[&str] = &[
     "Concrete Inputs",
     "Bytes",
     "Device Type",
-    "bytes",
+    COPY_SIZE_KEYS[0],
+    COPY_SIZE_KEYS[1],
+    COPY_SIZE_KEYS[2],
 ];
 
 /// The name of PyTorch's allocation events.
@@ -257,7 +259,7 @@ impl CopyRow {
 
 /// Copies and memsets by direction and kinds of memory, most time first.
 pub fn copies(work: &GpuWork<'_>, window: Option<TimeRange>) -> Vec<CopyRow> {
-    let bytes = work.trace().arg_column("bytes");
+    let bytes = CopySizes::new(work.trace());
     let mut rows: Vec<CopyRow> = Vec::new();
     for event in work.events() {
         let slice = work.slice(event);
@@ -286,7 +288,7 @@ pub fn copies(work: &GpuWork<'_>, window: Option<TimeRange>) -> Vec<CopyRow> {
         let row = &mut rows[at];
         row.count += 1;
         row.time_ns = row.time_ns.saturating_add(event.dur_ns());
-        match bytes.int(slice).and_then(|n| u128::try_from(n).ok()) {
+        match bytes.of(slice).and_then(|n| u128::try_from(n).ok()) {
             Some(n) => {
                 row.bytes = row.bytes.saturating_add(n);
                 row.known_time_ns = row.known_time_ns.saturating_add(event.dur_ns());

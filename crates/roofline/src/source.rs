@@ -1,6 +1,6 @@
 //! One recording: the operators around a launch, and what is recorded of them.
 
-use trace_model::kernel::{Activity, TraceIndex};
+use trace_model::kernel::{Activity, CopySizes, TraceIndex};
 use trace_model::{ArgColumn, ArgValue, Slice, SliceId};
 
 use crate::models::{Models, is_collective};
@@ -63,7 +63,7 @@ pub(crate) struct Source<'i, 't> {
     types: ArgColumn,
     strides: ArgColumn,
     concrete: ArgColumn,
-    pub(crate) bytes: ArgColumn,
+    pub(crate) bytes: CopySizes,
     collective: [ArgColumn; 5],
     /// By name of an operator; `None` until asked.
     known: Vec<Option<OpInfo>>,
@@ -80,7 +80,7 @@ impl<'i, 't> Source<'i, 't> {
             types: column("Input type"),
             strides: column("Input Strides"),
             concrete: column("Concrete Inputs"),
-            bytes: column("bytes"),
+            bytes: CopySizes::new(trace),
             collective: [
                 "Collective name",
                 "dtype",

@@ -360,6 +360,13 @@ fn weights_of_four_bits_are_half_a_byte() {
     let moved = 2 * tokens * (inner + outer) + weight + scales;
     assert_eq!(found.bytes, u128::from(moved));
     assert_eq!(found.weight_bytes, u128::from(weight));
+    // Of eight bits a byte each, with a scale for each row.
+    let dims = json!([[tokens, inner], [outer, inner], [outer]]);
+    let types = ["c10::BFloat16", "signed char", "c10::BFloat16"];
+    let found = numbers("aten::_weight_int8pack_mm", &dims, &types, More::default());
+    assert_eq!(found.flops, Some(u128::from(2 * tokens * inner * outer)));
+    let moved = 2 * tokens * (inner + outer) + inner * outer + 2 * outer;
+    assert_eq!(found.bytes, u128::from(moved));
 }
 
 #[test]

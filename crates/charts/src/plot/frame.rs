@@ -21,6 +21,7 @@ pub(super) enum Sign {
     Line,
     Dashed,
     Dot,
+    Ring,
     Block,
 }
 
@@ -335,6 +336,16 @@ fn draw_key(canvas: &mut Canvas, key: &Key, (x, y): (f64, f64), room: f64) {
         }
         Sign::Dot => {
             canvas.open("g", &[("fill", key.colour.into())]);
+            canvas.dot((x + 8.0, middle), 4.0);
+            canvas.close("g");
+        }
+        Sign::Ring => {
+            let look = [
+                ("fill", "none".into()),
+                ("stroke", key.colour.into()),
+                ("stroke-width", 1.4.into()),
+            ];
+            canvas.open("g", &look);
             canvas.dot((x + 8.0, middle), 4.0);
             canvas.close("g");
         }

@@ -9,7 +9,7 @@ use super::axis::{Axis, Ruler};
 use super::frame::{Area, Frame, Head, Key, Side, Sign};
 use super::usable;
 use crate::colour::{Rgb, category, repeats};
-use crate::svg::{Anchor, Num, Svg, Type};
+use crate::svg::{Anchor, Num, Svg, Type, text_width};
 
 /// Maps a point to its pixel, if it has one.
 type Place<'a> = dyn Fn(&(f64, f64)) -> Option<(f64, f64)> + 'a;
@@ -46,6 +46,19 @@ pub struct Series {
     pub mark: Mark,
     /// The points, x and y, in drawing order.
     pub points: Vec<(f64, f64)>,
+    /// Looks of the dots, in the order of the points; points beyond are plain.
+    pub dots: Vec<Dot>,
+}
+
+/// How one dot looks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Dot {
+    /// Radius in pixels; 2.6 if `None`.
+    pub radius: Option<f64>,
+    /// Text that appears under the pointer.
+    pub tip: String,
+    /// Text beside it, where there is room.
+    pub label: Option<String>,
 }
 
 impl Series {
@@ -55,6 +68,7 @@ impl Series {
             name: name.into(),
             mark,
             points,
+            dots: Vec::new(),
         }
     }
 }
@@ -199,6 +213,16 @@ impl LinePlot {
                 |p: &(f64, f64)| shown(p).then(|| (area.x(x.place(p.0)), area.y(y.place(p.1))));
             self.draw_series(&mut frame, index, series, &place, area.y(base));
         }
+        let mut taken: Vec<(f64, f64, f64)> = Vec::new();
+        for series in &self.series {
+            let named = series.points.iter().zip(&series.dots);
+            for (point, dot) in named.filter(|(point, _)| shown(point)) {
+                let Some(label) = &dot.label else { continue };
+                let radius = dot.radius.unwrap_or(2.6);
+                let at = (area.x(x.place(point.0)), area.y(y.place(point.1)));
+                draw_label(&mut frame, label, (at, radius), &mut taken);
+            }
+        }
         frame.close_clip();
         self.draw_ref_lines(&mut frame, &y, area);
         frame.finish()
@@ -238,19 +262,30 @@ impl LinePlot {
         let colour = category(index);
         if series.mark == Mark::Dots {
             let opacity = if series.points.len() > 300 { 0.45 } else { 0.8 };
-            frame.canvas.open(
-                "g",
-                &[("fill", colour.into()), ("fill-opacity", opacity.into())],
-            );
-            // Dots on the same half pixel are drawn once.
+            // Where colours repeat, rings stand for dots.
+            let ring = [
+                ("fill", "none".into()),
+                ("stroke", colour.into()),
+                ("stroke-width", 1.4.into()),
+            ];
+            let filled = [("fill", colour.into()), ("fill-opacity", opacity.into())];
+            let look = match repeats(index) {
+                0 => &filled[..],
+                _ => &ring[..],
+            };
+            frame.canvas.open("g", look);
+            // Plain dots on the same half pixel are drawn once.
             let mut seen = FxHashSet::default();
-            for at in series.points.iter().filter_map(place) {
-                if seen.insert((
-                    (at.0 * 2.0).round().to_bits(),
-                    (at.1 * 2.0).round().to_bits(),
-                )) {
-                    frame.canvas.dot(at, 2.6);
+            for (number, point) in series.points.iter().enumerate() {
+                let Some(at) = place(point) else { continue };
+                let half = |x: f64| (x * 2.0).round().to_bits();
+                let dot = series.dots.get(number);
+                if dot.is_none() && !seen.insert((half(at.0), half(at.1))) {
+                    continue;
                 }
+                let radius = dot.and_then(|dot| dot.radius).unwrap_or(2.6);
+                let tip = dot.map_or("", |dot| dot.tip.as_str());
+                frame.canvas.dot_with_tip(at, radius, tip);
             }
             frame.canvas.close("g");
             return;
@@ -300,8 +335,46 @@ impl LinePlot {
     }
 }
 
+/// Height of a label beside a dot.
+const LABEL: f64 = 11.0;
+
+/// Writes a label to the right of a dot, or to its left, where no other label is; else nowhere. `taken` has the places of labels: left end,
+/// right end and base line.
+fn draw_label(
+    frame: &mut Frame,
+    label: &str,
+    ((x, y), radius): ((f64, f64), f64),
+    taken: &mut Vec<(f64, f64, f64)>,
+) {
+    let wide = text_width(label, LABEL);
+    let base = y + LABEL / 3.0;
+    let beside = radius + 3.0;
+    let places = [
+        (x + beside, x + beside + wide, Anchor::Start),
+        (x - beside - wide, x - beside, Anchor::End),
+    ];
+    let is_free = |left: f64, right: f64| {
+        let inside = left >= frame.area.left && right <= frame.area.right();
+        let mut others = taken.iter();
+        inside
+            && others
+                .all(|(from, to, at)| right < *from || left > *to || (base - at).abs() >= LABEL)
+    };
+    let free = places
+        .into_iter()
+        .find(|(left, right, _)| is_free(*left, *right));
+    let Some((left, right, anchor)) = free else {
+        return;
+    };
+    let at = if anchor == Anchor::Start { left } else { right };
+    let look = Type::new(LABEL).anchor(anchor);
+    frame.canvas.text((at, base), label, look);
+    taken.push((left, right, base));
+}
+
 fn key(index: usize, series: &Series) -> Key {
     let sign = match series.mark {
+        Mark::Dots if repeats(index) > 0 => Sign::Ring,
         Mark::Dots => Sign::Dot,
         Mark::Area => Sign::Block,
         Mark::Line | Mark::Step if repeats(index) > 0 => Sign::Dashed,

@@ -15,7 +15,7 @@ pub(crate) use axis::Ruler;
 pub use axis::{Axis, Scale};
 pub use bars::{Bar, BarChart, Histogram};
 pub use heat::HeatMap;
-pub use lines::{GAP, LinePlot, Mark, RefLine, Series};
+pub use lines::{Dot, GAP, LinePlot, Mark, RefLine, Series};
 
 /// Returns a width that can be drawn: at least 240 pixels.
 fn usable(width_px: f64) -> f64 {

@@ -1,25 +1,27 @@
 //! A candidate that becomes slower within itself while the baseline does not: a leak, a growing list, a device that warms up.
 
+use std::collections::BTreeSet;
+
 use super::panel::{Column, Panel};
 use super::together;
 use crate::document::{Growth, Role};
 use crate::stats::{drift, median};
 
 /// Cycles of each side that a growth is told from.
-const FEWEST: usize = 20;
+pub(super) const FEWEST: usize = 20;
 /// Least growth from the first cycles to the last, as a part of the first ones,
-const LEAST: f64 = 0.05;
+pub(super) const LEAST: f64 = 0.05;
 /// and relative to what the levels of the baseline differ by.
-const BEYOND: f64 = 2.0;
+pub(super) const BEYOND: f64 = 2.0;
 /// Part of its growth at which the candidate may begin above the baseline.
 const START: f64 = 0.3;
 /// Quantities of the work of steps that grow by this part explain a growth.
 const WORK: f64 = 0.05;
 /// Parts of a side whose levels are compared.
-const PARTS: usize = 8;
+pub(super) const PARTS: usize = 8;
 
 /// Medians of parts of a series, in the order of time.
-fn levels(values: &[f64], parts: usize) -> Vec<f64> {
+pub(super) fn levels(values: &[f64], parts: usize) -> Vec<f64> {
     let size = (values.len() / parts).max(3);
     let whole = values.chunks(size).filter(|part| part.len() >= 2);
     whole.map(median).collect()
@@ -67,19 +69,25 @@ pub(super) fn of(panel: &Panel, roles: &[Role]) -> Option<Growth> {
     };
     Some(Growth {
         cycle_us: [from, to],
+        since: None,
+        ends: false,
         baseline_us: median(&lengths[0]),
         functions: together::functions(panel, roles, 1, growth, &times),
     })
 }
 
-/// Returns `true` if the steps of the candidate did more and more, as their names have it.
+/// Returns `true` if the steps of the candidate did more and more, as their names have it, by more than those of the baseline did: contexts
+/// grow with each step, and the baseline shows what that costs.
 fn work_grows(panel: &Panel) -> bool {
-    let works = &panel.works[1];
-    let names = works.iter().flatten().flat_map(|work| work.keys().copied());
-    let names: std::collections::BTreeSet<&str> = names.collect();
-    names.into_iter().any(|name| {
-        let own = works.iter().flatten();
+    let grown = |side: usize, name: &str| {
+        let own = panel.works[side].iter().flatten();
         let values: Vec<f64> = own.filter_map(|work| work.get(name).copied()).collect();
-        ends(&values).is_some_and(|[from, to]| to > from * (1.0 + WORK))
+        ends(&values).map_or(0.0, |[from, to]| to / from - 1.0)
+    };
+    let works = panel.works[1].iter().flatten();
+    let names: BTreeSet<&str> = works.flat_map(|work| work.keys().copied()).collect();
+    names.into_iter().any(|name| {
+        let usual = grown(0, name).max(0.0);
+        grown(1, name) > WORK + 1.5 * usual
     })
 }

@@ -2,14 +2,15 @@
 
 use super::Options;
 use super::beside;
+use super::better::{Better, better};
 use super::gate::FEWEST;
 use super::layers;
 use super::panel::{Panel, RUNS};
 use super::tails;
 use super::workload::{self, Adjusted};
-use crate::document::{Change, CycleTime, Effect, Finding, Statement};
+use crate::document::{Change, CycleTime, Effect, Finding, Statement, Tail};
 use crate::report_text::short;
-use crate::side::{Side, is_wait, unit_to_us};
+use crate::side::{Series, Side, is_wait, unit_to_us};
 use crate::stats::{
     Compared, adjust, attainable, compare_columns, continued, drift, is_within_wandering, mean,
     median, normal_quantile, quantile, quantile_change, sorted,
@@ -17,6 +18,8 @@ use crate::stats::{
 
 /// Runs below which nothing can be declared.
 const FEWEST_RUNS: usize = 4;
+/// Samples of each side below which nothing is said about their tail.
+const FEWEST_OF_TAIL: usize = 100;
 /// Power that sample sizes are given for.
 const POWER: f64 = 0.9;
 
@@ -130,6 +133,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
     let mut family: Vec<(usize, usize, Compared)> = Vec::new();
     let mut limits = Vec::new();
     let mut totals_changed = Vec::new();
+    let mut equivalent = Vec::new();
     let tested: usize = panels.iter().map(|panel| panel.columns.len()).sum();
     for (at, panel) in panels.iter().enumerate() {
         let effort = options.effort(!panel.by_run, tested);
@@ -146,6 +150,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
         if total.n.contains(&0) {
             limits.push((0.0, 0.0));
             totals_changed.push(None);
+            equivalent.push(false);
             continue;
         }
         // The mean of both sides, so that exchanging them changes nothing.
@@ -158,6 +163,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             .interval
             .is_some_and(|[low, high]| low > 0.0 || high < 0.0);
         totals_changed.push(changed.then_some(total.delta));
+        equivalent.push(time.verdict == Statement::Equivalent);
         out.cycle_time.push(time);
         family.extend(
             compared
@@ -193,7 +199,12 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             && !found.relative
             && (continued(one, two).is_some()
                 || is_within_wandering([one, two], found.dependence, found.delta));
-        let verdict = state(found, declared && !drifts, limit, margin, panel.by_run);
+        let mut verdict = state(found, declared && !drifts, limit, margin, panel.by_run);
+        // Ranks wait for each other more, and no cycle takes longer for it.
+        let is_wait = column.key.kind == "collective_total" && equivalent.get(*at) == Some(&true);
+        if is_wait && verdict == Statement::Changed {
+            verdict = Statement::Small;
+        }
         let mut change = direction(verdict, found.delta);
         match column.present {
             [false, true] if verdict == Statement::Changed || !panel.by_run => change = Change::New,
@@ -312,8 +323,9 @@ fn cycle_time(
     let [one, two] = &panel.totals;
     let wanders = !panel.by_run && is_within_wandering([one, two], total.dependence, total.delta);
     let drifting = continued(&lengths[0], &lengths[1]).filter(|_| !panel.by_run);
-    // Drift makes neighbours alike, so that its difference need not be significant.
-    let continues_drift = drifting.is_some() && total.delta.abs() > limit;
+    // Drift makes neighbours alike, so that its difference need not be significant. What is the same within the margin needs no reason.
+    let is_same = state(total, false, limit, margin, panel.by_run) == Statement::Equivalent;
+    let continues_drift = drifting.is_some() && total.delta.abs() > limit && !is_same;
     let mut verdict = state(
         total,
         significant && !continues_drift && !wanders,
@@ -464,6 +476,69 @@ fn said_of_workloads(metric: &str, found: &Adjusted) -> String {
     said
 }
 
+/// The tail of samples of a time, where it is established to differ: of several metrics each is asked more strictly.
+fn tail(
+    values: &[Vec<f64>; 2],
+    found: &Compared,
+    options: &Options,
+    metrics: usize,
+) -> Option<Tail> {
+    if found.n.iter().any(|n| *n < FEWEST_OF_TAIL) {
+        return None;
+    }
+    let effort = options.effort(true, 1);
+    let dependence = found.dependence.for_intervals(found.n[0], found.n[1]);
+    [0.95, 0.99].into_iter().find_map(|q| {
+        let ends = values.each_ref().map(|side| quantile(&sorted(side), q));
+        let change = quantile_change(&values[0], &values[1], q, dependence, effort);
+        let tail = tails::compare(values, q, (ends, change), found, options);
+        tail.filter(|tail| tail.p * metrics.max(1) as f64 <= tails::CHANCE)
+    })
+}
+
+fn of_tail(tail: &Tail, series: &Series, found: &Compared) -> Finding {
+    let (delta, interval) = tail.change_us;
+    let [baseline, candidate] = tail.values_us;
+    let effect = Effect {
+        baseline,
+        candidate,
+        delta,
+        interval: both(interval),
+        ratio: finite(candidate / baseline).filter(|ratio| *ratio > 0.0),
+        ratio_interval: None,
+        p: Some(tail.p),
+        p_brunner_munzel: None,
+        shift: None,
+        cliffs_delta: None,
+        trimmed: None,
+        method: "quantiles with intervals by resampling, and the samples beyond that of both sides (Fisher)".to_owned(),
+        ..effect(found, false)
+    };
+    Finding {
+        id: String::new(),
+        kind: "tail",
+        name: format!("p{:.0} of {}", tail.quantile * 100.0, series.metric),
+        class: "metric",
+        device: String::new(),
+        role: None,
+        rank: None,
+        cycle_type: series.group.clone(),
+        unit: series.unit.clone(),
+        change: direction(Statement::Changed, delta),
+        verdict: Statement::Changed,
+        q: None,
+        bound: nearest_zero(interval),
+        effect,
+        calls_ratio: None,
+        us_per_call_ratio: None,
+        explained_pct: None,
+        no_effect_on_cycle: false,
+        members: None,
+        part_of: None,
+        by_work: false,
+    }
+}
+
 /// Metrics of two tables of samples.
 pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
     let mut out = Inferred::default();
@@ -547,10 +622,21 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
             margin,
             *by_run,
         );
-        let worse = if more_is_better(&series.metric, &series.unit) {
-            -found.delta
-        } else {
-            found.delta
+        let better = better(&series.metric, &series.unit);
+        // Tokens come as often as the mean says, whatever most samples are.
+        let verdict = match speaks_otherwise(found, verdict, limit, margin) {
+            true => Statement::Inconclusive,
+            false => verdict,
+        };
+        let change = match (verdict, better) {
+            (Statement::Changed, Better::Neither) if found.delta > 0.0 => Change::Higher,
+            (Statement::Changed, Better::Neither) => Change::Lower,
+            (verdict, Better::More) => direction(verdict, -found.delta),
+            (verdict, _) => direction(verdict, found.delta),
+        };
+        let tail = match (*by_run, better) {
+            (false, Better::Less) => tail(&columns[at], found, options, testable.len()),
+            _ => None,
         };
         out.findings.push(Finding {
             id: String::new(),
@@ -562,7 +648,7 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
             rank: None,
             cycle_type: series.group.clone(),
             unit: series.unit.clone(),
-            change: direction(verdict, worse),
+            change,
             verdict,
             q,
             effect: effect(found, *by_run),
@@ -575,6 +661,8 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
             part_of: None,
             by_work: false,
         });
+        out.findings
+            .extend(tail.map(|tail| of_tail(&tail, series, found)));
     }
     // Units differ from metric to metric: relative size ranks them.
     out.findings.sort_by(|a, b| {
@@ -599,13 +687,4 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
         finding.id = format!("f{at}");
     }
     out
-}
-
-/// Rates of work done are better when higher; everything else is a cost.
-pub(crate) fn more_is_better(metric: &str, unit: &str) -> bool {
-    let metric = metric.to_ascii_lowercase();
-    unit.contains("/s")
-        || unit.contains("per_s")
-        || metric.contains("throughput")
-        || metric.contains("per_second")
 }

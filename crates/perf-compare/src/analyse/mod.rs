@@ -2,6 +2,7 @@
 
 mod apart;
 mod beside;
+mod better;
 mod gate;
 mod growth;
 mod infer;
@@ -9,6 +10,7 @@ mod inside;
 mod layers;
 mod mix;
 mod often;
+mod onset;
 mod panel;
 mod pauses;
 mod roles;
@@ -20,7 +22,7 @@ mod workload;
 use std::collections::BTreeSet;
 
 use self::apart::Apart;
-pub(crate) use self::infer::more_is_better;
+pub(crate) use self::better::{Better, better};
 use self::panel::{Pairing, Panel};
 pub use self::times::{Times, compare_times, slow_steps_by_chance};
 use crate::document::{

@@ -137,7 +137,7 @@ fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
 }
 
 /// Returns `true` if the slow cycles did other work than the rest, as the names of their steps have it.
-fn does_more(panel: &Panel, side: usize, slow: &[usize], rest: &[usize]) -> bool {
+pub(super) fn does_more(panel: &Panel, side: usize, slow: &[usize], rest: &[usize]) -> bool {
     let stated = |places: &[usize], name: &str| -> Vec<f64> {
         let works = places
             .iter()

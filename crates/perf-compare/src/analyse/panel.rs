@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{growth, layers, mix, often, pauses};
+use super::{growth, layers, mix, often, onset, pauses};
 use crate::document::{Growth, Mix, Pauses, Role};
 use crate::side::{Capture, Class, Work};
 use crate::stats::{mean, median, sorted};
@@ -92,7 +92,7 @@ pub(super) fn panels(pairing: &Pairing<'_>, roles: &[Role]) -> Vec<Panel> {
         {
             panel.pauses = often::compare(&panel, roles).or(panel.pauses);
         }
-        panel.growth = growth::of(&panel, roles);
+        panel.growth = growth::of(&panel, roles).or_else(|| onset::of(&panel, roles));
         return vec![panel];
     };
     // Each mode by itself does not show how many cycles are of which.

@@ -5,6 +5,9 @@ use super::pauses;
 use crate::document::Tail;
 use crate::stats::{Compared, quantile, sorted};
 
+/// Chance below which a side is said to have more cycles beyond.
+pub(super) const CHANCE: f64 = 0.01;
+
 /// A quantile that is established to be longer or shorter: by its interval, by more than the margin of equivalence, and by how
 /// many cycles of each side lie beyond that quantile of both together (Fisher's exact test on numbers of independent cycles).
 pub(super) fn compare(
@@ -14,8 +17,6 @@ pub(super) fn compare(
     total: &Compared,
     options: &Options,
 ) -> Option<Tail> {
-    /// Chance below which a side is said to have more cycles beyond.
-    const CHANCE: f64 = 0.01;
     let margin = options.equivalence_pct / 100.0 * (values[0] + values[1]) / 2.0;
     let is_clear = (low > 0.0 && change > margin) || (high < 0.0 && -change > margin);
     if !is_clear {

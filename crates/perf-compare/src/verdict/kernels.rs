@@ -215,6 +215,19 @@ pub(super) fn signals(
         "% of all kernels",
         [0.0, slower_of(&every.iter().collect::<Vec<_>>())],
     ));
+    // Kernels that read no context do the same work where the steps state as many tokens as before.
+    if states_same_work(sides) {
+        let own: Vec<&(&(usize, String), &Track)> = every
+            .iter()
+            .filter(|(_, t)| t.kernel != KernelClass::Attention)
+            .collect();
+        out.extend(Signal::point(
+            "same_work_slower_pct",
+            "all",
+            "% of kernels without attention",
+            [0.0, slower_of(&own)],
+        ));
+    }
     // Alike means by about the factor of all together, on the GPU that changed most.
     let most = indices
         .iter()
@@ -487,10 +500,9 @@ fn more_calls(
     ));
 }
 
-/// By how much the work of a step grew, at most: attention over prompts grows with the square of their tokens. `None` where
-/// names of steps do not say what they did.
-fn work_ratio(sides: [&[&Capture]; 2]) -> Option<f64> {
-    let typical = sides.map(|captures| {
+/// Typical quantities of the work of a step on each side, as the names of steps have them.
+fn stated_work<'c>(sides: [&[&'c Capture]; 2]) -> [BTreeMap<&'c str, f64>; 2] {
+    sides.map(|captures| {
         let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         let works = captures
             .iter()
@@ -502,7 +514,28 @@ fn work_ratio(sides: [&[&Capture]; 2]) -> Option<f64> {
         all.into_iter()
             .map(|(name, values)| (name, median(&values)))
             .collect::<BTreeMap<&str, f64>>()
-    });
+    })
+}
+
+/// Returns `true` if steps state on both sides what they did, and did as much, but for the lengths of contexts.
+fn states_same_work(sides: [&[&Capture]; 2]) -> bool {
+    const SAME: f64 = 0.02;
+    let typical = stated_work(sides);
+    let of = |side: usize| {
+        let all = typical[side].iter();
+        all.filter(|(name, _)| !name.contains("context"))
+    };
+    let is_same = |(name, before): (&&str, &f64)| {
+        let after = typical[1].get(name);
+        after.is_some_and(|after| (after - before).abs() <= SAME * before.abs().max(after.abs()))
+    };
+    of(0).next().is_some() && of(0).count() == of(1).count() && of(0).all(is_same)
+}
+
+/// By how much the work of a step grew, at most: attention over prompts grows with the square of their tokens. `None` where
+/// names of steps do not say what they did.
+fn work_ratio(sides: [&[&Capture]; 2]) -> Option<f64> {
+    let typical = stated_work(sides);
     let ratios = typical[0].iter().filter_map(|(name, before)| {
         let ratio = typical[1].get(name)? / before;
         let power = if name.starts_with("prompt") { 2 } else { 1 };

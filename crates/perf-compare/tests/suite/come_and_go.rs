@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use perf_compare::document::{Report, Statement};
-use perf_compare::{Options, Side, compare};
+use perf_compare::{FailOn, Gate, Options, Side, compare};
 
 use crate::simulate::Noise;
 
@@ -360,6 +360,95 @@ fn what_grows_within_the_candidate_is_named() {
         called += u32::from(report.verdict.cause == "pauses");
     }
     assert!(called <= 3, "{called} of 60");
+}
+
+#[test]
+fn contexts_that_grow_on_both_sides_hide_no_leak() {
+    let leak = judge(4, 36, &|side, at| {
+        let mut step = step(|_| 1.0);
+        step.name = format!("execute_context_0(0)_generation_4({})", 400 + 4 * at);
+        if side == 1 {
+            step.rows.last_mut().unwrap().3 += 30.0 * at as f64;
+        }
+        step
+    });
+    let told = &leak.headline;
+    assert!(told.contains("what grows: schedule +"), "{told}");
+}
+
+#[test]
+fn what_begins_within_the_candidate_is_named() {
+    for seed in 1..=3 {
+        // One kernel from a cycle on, all kernels from the middle on, and a function of the host for a while.
+        let kernel = judge(seed, 40, &|side, at| {
+            let is_slow = side == 1 && at >= 27;
+            step(|name| match name {
+                "gemm_up" if is_slow => 1.5,
+                _ => 1.0,
+            })
+        });
+        let clock = judge(seed, 26, &|side, at| {
+            step(|_| if side == 1 && at >= 13 { 1.25 } else { 1.0 })
+        });
+        let host = judge(seed, 40, &|side, at| {
+            let mut step = step(|_| 1.0);
+            if side == 1 && (12..24).contains(&at) {
+                step.rows.last_mut().unwrap().3 += 400.0;
+            }
+            step
+        });
+        for (report, when, what) in [
+            (&kernel, "from cycle 28 on", "what takes longer: gemm_up +"),
+            (&clock, "from cycle 14 on", "all kernels of GPU 0"),
+            (&host, "in cycles 13 to 24", "what takes longer: schedule +"),
+        ] {
+            let told = &report.headline;
+            assert_eq!(report.verdict.cause, "drift", "{told}");
+            assert!(told.contains(when) && told.contains(what), "{told}");
+            assert_eq!(report.gate(FailOn::Regressed, 0.0), Gate::Worse, "{told}");
+        }
+        // Other work of the steps explains it, and so does a baseline that does the same.
+        let work = judge(seed, 40, &|side, at| {
+            let is_more = side == 1 && at >= 27;
+            let mut step = step(|_| if is_more { 1.3 } else { 1.0 });
+            let tokens = if is_more { 8 } else { 4 };
+            step.name = format!("execute_context_0(0)_generation_{tokens}({tokens})");
+            step
+        });
+        assert!(work.cycle_time[0].growth.is_none(), "{}", work.headline);
+        let both = judge(seed, 40, &|_, at| {
+            step(|_| if at >= 27 { 1.3 } else { 1.0 })
+        });
+        assert!(both.cycle_time[0].growth.is_none(), "{}", both.headline);
+    }
+}
+
+#[test]
+fn kernels_that_are_slower_by_other_factors_at_the_same_work_are_no_other_requests() {
+    let name = "execute_context_0(0)_generation_8(8)";
+    for seed in 1..=3 {
+        // Each call waits for 10 us, as where another process takes slices.
+        let shared = judge(seed, 30, &|side, _| {
+            let mut step = step(|_| 1.0);
+            step.name = name.to_owned();
+            for row in step.rows.iter_mut().filter(|row| row.1 == "GPU 0") {
+                row.3 = row.3 * if side == 1 { 1.1 } else { 1.0 } + 60.0 * side as f64;
+            }
+            step
+        });
+        assert_eq!(shared.verdict.cause, "gpu_slow", "{}", shared.headline);
+        assert_ne!(shared.verdict.certainty, "sure");
+        // Longer contexts make attention slower, and nothing else.
+        let longer = judge(seed, 30, &|side, _| {
+            let mut step = step(|name| match name {
+                "paged_attention" if side == 1 => 2.0,
+                _ => 1.0,
+            });
+            step.name = name.to_owned();
+            step
+        });
+        assert_ne!(longer.verdict.cause, "gpu_slow", "{}", longer.headline);
+    }
 }
 
 #[test]

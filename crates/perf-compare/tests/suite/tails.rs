@@ -1,7 +1,7 @@
 //! Means, typical cycles and tails: one estimator for a sentence, and none of them says that longer is as long.
 
 use perf_compare::document::{Change, Report, Statement};
-use perf_compare::{FailOn, Gate, Options, Side, compare};
+use perf_compare::{FailOn, Gate, LoadOptions, Options, Side, compare, load};
 
 /// Cycles of so many microseconds, each with one kernel of half of that.
 fn side(name: &str, lengths: &[f64]) -> Side {
@@ -116,4 +116,98 @@ fn a_token_time_a_quarter_longer_is_slower() {
         let time = &report.cycle_time[0];
         assert_eq!(time.change, Change::Slower, "{spread}: {}", report.headline);
     }
+}
+
+/// A table of one metric.
+fn table(metric: &str, unit: &str, values: &[f64]) -> Side {
+    let mut text = String::from("metric,value,unit\n");
+    for value in values {
+        text += &format!("{metric},{value},{unit}\n");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("samples.csv");
+    std::fs::write(&path, text).unwrap();
+    load(&path, &LoadOptions::default()).unwrap()
+}
+
+fn compare_tables(metric: &str, unit: &str, of: impl Fn(usize, usize) -> f64, n: usize) -> Report {
+    let values = |side: usize| (0..n).map(|at| of(side, at)).collect::<Vec<f64>>();
+    let [a, b] = [0, 1].map(|side| table(metric, unit, &values(side)));
+    let mut options = Options::default();
+    options.permutations = 1999;
+    options.resamples = 499;
+    compare(&a, &b, &options)
+}
+
+#[test]
+fn the_tail_of_a_table_of_samples_is_compared() {
+    let slow = |side: usize, at: usize| match at % 33 {
+        7 if side == 1 => 6.0 * typical(side, at),
+        _ => typical(side, at),
+    };
+    let report = compare_tables("itl", "us", slow, 600);
+    let tail = report.findings.iter().find(|f| f.kind == "tail").unwrap();
+    assert_eq!(
+        (tail.name.as_str(), tail.change),
+        ("p99 of itl", Change::Slower)
+    );
+    assert!(
+        report.headline.contains("p99 of itl is"),
+        "{}",
+        report.headline
+    );
+    assert_eq!(report.gate(FailOn::Regressed, 0.0), Gate::Worse);
+    // The mean is longer by a seventh: that is not equal.
+    let whole = report.findings.iter().find(|f| f.kind == "metric").unwrap();
+    assert_ne!(whole.verdict, Statement::Equivalent);
+    // The same tail on both sides, and a heavy one that chance makes.
+    let same = |_: usize, at: usize| slow(1, at);
+    let report = compare_tables("itl", "us", same, 600);
+    assert!(report.findings.iter().all(|f| f.kind != "tail"));
+    let mut called = 0;
+    for seed in 0..40 {
+        let heavy = |side: usize, at: usize| {
+            let uniform = (noise(7000 * seed + 1000 * side + at) + 1.0) / 2.0;
+            60.0 + 20.0 * (1.0 - uniform.min(0.9999)).powf(-1.0 / 1.6)
+        };
+        let report = compare_tables("ttft", "ms", heavy, 300);
+        called += usize::from(report.findings.iter().any(|f| f.kind == "tail"));
+    }
+    assert!(called <= 2, "{called} of 40");
+}
+
+#[test]
+fn clocks_and_load_are_higher_and_none_is_slower() {
+    let higher = |side: usize, at: usize| typical(side, at) * (1.0 + 0.2 * side as f64);
+    for (metric, unit, change, gate) in [
+        ("gpu_sm_frequency", "MHz", Change::Higher, Gate::Pass),
+        ("kv_cache_usage", "%", Change::Higher, Gate::Pass),
+        ("prefix_cache_hit_rate", "%", Change::Faster, Gate::Pass),
+        ("output_throughput", "tok/s", Change::Faster, Gate::Pass),
+        ("ttft", "ms", Change::Slower, Gate::Worse),
+        ("errors", "", Change::Slower, Gate::Worse),
+    ] {
+        let report = compare_tables(metric, unit, higher, 40);
+        assert_eq!(report.findings[0].change, change, "{metric}");
+        assert_eq!(report.gate(FailOn::Regressed, 0.0), gate, "{metric}");
+        assert_eq!(report.gate(FailOn::Changed, 0.0), Gate::Worse, "{metric}");
+    }
+}
+
+#[test]
+fn what_is_the_same_within_the_margin_is_no_drift() {
+    // Both sides become slower by 2 % a hundred cycles, and the longer one is longer on average by that.
+    let lengths = |side: usize| -> Vec<f64> {
+        let n = if side == 0 { 60 } else { 20 };
+        let drift = |at: usize| 1.0 + 0.0002 * at as f64;
+        (0..n)
+            .map(|at| 3750.0 * drift(at) * (1.0 + 0.002 * noise(500 * side + at)))
+            .collect()
+    };
+    let report = compare(
+        &side("a", &lengths(0)),
+        &side("b", &lengths(1)),
+        &Options::default(),
+    );
+    assert_eq!(report.verdict.cause, "none", "{}", report.headline);
 }

@@ -242,6 +242,14 @@ pub(super) fn int4pack(recorded: &Recorded, context: &Context<'_>) -> Answer {
     Ok(product(sizes, (&x, &w), x.dtype, scales.read(), precision).weights(w.read()))
 }
 
+/// `aten::_weight_int8pack_mm`: x [M, K], weight [N, K], scales [N]. Weights are widened before they are multiplied.
+pub(super) fn int8pack(recorded: &Recorded, context: &Context<'_>) -> Answer {
+    let (x, w) = (recorded.need(0)?, recorded.need(1)?);
+    let sizes = Sizes::linear(&x, &w)?;
+    let precision = product_precision(x.dtype, x.dtype, context);
+    Ok(product(sizes, (&x, &w), x.dtype, read(recorded, [2]), precision).weights(w.read()))
+}
+
 /// `_C::cutlass_scaled_mm(_azp)`: out, a, b, scales and what follows.
 pub(super) fn cutlass_scaled_mm(recorded: &Recorded, context: &Context<'_>) -> Answer {
     let (out, a, b) = (recorded.need(0)?, recorded.need(1)?, recorded.need(2)?);

@@ -75,6 +75,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("scaled_mm", matrix::scaled_mm),
     ("int_mm", matrix::int_mm),
     ("int4pack_mm", matrix::int4pack),
+    ("int8pack_mm", matrix::int8pack),
     ("grouped_mm", experts::grouped),
     ("scaled_grouped_mm", experts::scaled_grouped),
     ("cutlass_scaled_mm", matrix::cutlass_scaled_mm),

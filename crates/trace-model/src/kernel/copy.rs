@@ -1,4 +1,6 @@
-//! Directions of memcpys.
+//! Directions and sizes of memcpys.
+
+use crate::trace::{ArgColumn, Slice, Trace};
 
 /// Direction of a memcpy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -38,5 +40,25 @@ impl CopyDirection {
             Self::DeviceToHost => "d2h",
             Self::DeviceToDevice => "d2d",
         }
+    }
+}
+
+/// The keys of arguments, without prefix, with which profilers state how much a memcpy or memset moves: Kineto and JSON of rocprofv3
+/// `bytes`, rocprofv3's Perfetto files and what is made of rocPD `copy_bytes`, other exports `size`.
+pub const COPY_SIZE_KEYS: [&str; 3] = ["bytes", "copy_bytes", "size"];
+
+/// The sizes of memcpys and memsets, under any of [`COPY_SIZE_KEYS`].
+#[derive(Clone, Debug)]
+pub struct CopySizes([ArgColumn; 3]);
+
+impl CopySizes {
+    /// Looks the keys up.
+    pub fn new(trace: &Trace) -> Self {
+        Self(COPY_SIZE_KEYS.map(|key| trace.arg_column(key)))
+    }
+
+    /// Returns the bytes of one, if they are stated.
+    pub fn of(&self, slice: Slice<'_>) -> Option<i64> {
+        self.0.iter().find_map(|column| column.int(slice))
     }
 }

@@ -24,7 +24,7 @@ pub use activity::{
 };
 pub use class::{COLLECTIVE_HINTS, KernelClass, class_of, is_collective};
 pub use communication::{CommLibrary, Communication};
-pub use copy::CopyDirection;
+pub use copy::{COPY_SIZE_KEYS, CopyDirection, CopySizes};
 pub use display::display_names;
 pub use index::TraceIndex;
 pub use name::{KernelName, demangle};
