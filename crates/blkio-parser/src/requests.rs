@@ -80,7 +80,9 @@ fn first_pass(
         let (mut pairs, mut runs) = (Pairs::new(stale_ns, grid), Runs::within(grid));
         let mut completions = 0;
         let read = pipeline::read_pass(paths, options, pass, &mut |events, _| {
-            let ends = events.iter().filter(|event| event.kind == EventKind::Complete);
+            let ends = events
+                .iter()
+                .filter(|event| event.kind == EventKind::Complete);
             completions += ends.count();
             pairs.take(&std::sync::Arc::new(runs.batch(events)));
         })?;

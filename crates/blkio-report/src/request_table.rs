@@ -80,7 +80,9 @@ fn row(
         Cell::UInt(request.sector),
         Cell::UInt(request.sector.saturating_mul(SECTOR_BYTES)),
         Cell::UInt(request.bytes.into()),
-        letters.as_ref().map_or(Cell::Null, |letters| Cell::Text(letters.as_str())),
+        letters
+            .as_ref()
+            .map_or(Cell::Null, |letters| Cell::Text(letters.as_str())),
         Cell::Text(request.direction.name()),
         match is_named {
             true => Cell::UInt(request.pid.into()),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StringArray};
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StringArray,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use sqlite_scan::{MAX_LISTED, Value};
 use trace_tables::scan::BATCH_ROWS;
@@ -172,7 +174,12 @@ impl Databases {
     /// # Errors
     ///
     /// Returns one sentence if a file is damaged or there is no such table.
-    pub fn read(&self, name: &str, wanted: &[usize], take: &mut TakeBatch<'_>) -> Result<(), String> {
+    pub fn read(
+        &self,
+        name: &str,
+        wanted: &[usize],
+        take: &mut TakeBatch<'_>,
+    ) -> Result<(), String> {
         let table = self.tables.get(name);
         let table = table.ok_or_else(|| format!("no table `{name}`"))?;
         let layout = self.layout(name, table)?;
@@ -259,7 +266,9 @@ impl Reader {
         let mut builders = Vec::new();
         let mut places = Vec::new();
         for at in wanted {
-            let own = at.checked_sub(1).and_then(|at| Some((at, layout.columns.get(at)?)));
+            let own = at
+                .checked_sub(1)
+                .and_then(|at| Some((at, layout.columns.get(at)?)));
             places.push(own.map(|(at, (_, kind))| {
                 columns.push(at);
                 builders.push(Builder::new(*kind));
@@ -279,7 +288,8 @@ impl Reader {
     }
 
     fn push(&mut self, values: &[Value<'_>]) {
-        for (at, (builder, misfits)) in self.builders.iter_mut().zip(&mut self.misfits).enumerate() {
+        for (at, (builder, misfits)) in self.builders.iter_mut().zip(&mut self.misfits).enumerate()
+        {
             let value = values.get(at).copied().unwrap_or(Value::Null);
             match builder.push(value) {
                 Some(bytes) => self.bytes += bytes,
@@ -295,7 +305,10 @@ impl Reader {
         (self.rows, self.bytes) = (0, 0);
         let array = |place: &Option<usize>| -> Result<ArrayRef, String> {
             match place {
-                Some(at) => made.get(*at).cloned().ok_or_else(|| "a column is missing".to_owned()),
+                Some(at) => made
+                    .get(*at)
+                    .cloned()
+                    .ok_or_else(|| "a column is missing".to_owned()),
                 None => {
                     let keys = Int32Array::from(vec![0; rows]);
                     let array = DictionaryArray::try_new(keys, Arc::clone(file));
@@ -303,10 +316,13 @@ impl Reader {
                 }
             }
         };
-        let arrays = self.wanted.iter().map(array).collect::<Result<Vec<_>, _>>()?;
+        let arrays = self
+            .wanted
+            .iter()
+            .map(array)
+            .collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
             .map_err(|error| error.to_string())
     }
 }
-

@@ -91,7 +91,11 @@ fn open(path: &Path) -> Result<Option<Open>, String> {
 
 /// Returns the tables of a rocPD database without the suffixes of their processes.
 fn tables_of_rocpd(database: &Database) -> Vec<(String, Part)> {
-    let names = database.catalog().tables.iter().map(|table| table.name.as_str());
+    let names = database
+        .catalog()
+        .tables
+        .iter()
+        .map(|table| table.name.as_str());
     let names: Vec<&str> = names.filter(|name| !name.starts_with("sqlite_")).collect();
     let mut suffixes: Vec<&str> = names
         .iter()
@@ -100,7 +104,9 @@ fn tables_of_rocpd(database: &Database) -> Vec<(String, Part)> {
         .collect();
     suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
     let plain = |name: &str| {
-        let mut stripped = suffixes.iter().filter_map(|suffix| name.strip_suffix(suffix));
+        let mut stripped = suffixes
+            .iter()
+            .filter_map(|suffix| name.strip_suffix(suffix));
         let own = stripped.next().filter(|_| name.starts_with(ROCPD));
         own.unwrap_or(name).to_owned()
     };
@@ -119,9 +125,8 @@ impl File {
             None => return Ok(None),
             Some(Open::Nsys(export)) => {
                 let names = export.table_names();
-                let shown = names.filter(|name| {
-                    !nsys_db::is_private(name) && !name.starts_with("sqlite_")
-                });
+                let shown =
+                    names.filter(|name| !nsys_db::is_private(name) && !name.starts_with("sqlite_"));
                 let tables = shown.map(|name| (name.to_owned(), Part::Table(name.to_owned())));
                 (Format::Nsys, tables.collect())
             }
@@ -250,7 +255,9 @@ fn scan_export(
         false => None,
     };
     let is_processes = table.eq_ignore_ascii_case("PROCESSES");
-    let name = columns.iter().position(|name| name.eq_ignore_ascii_case("name"));
+    let name = columns
+        .iter()
+        .position(|name| name.eq_ignore_ascii_case("name"));
     // The id, to decide on the row, behind the wanted columns.
     let mut read = columns.to_vec();
     if strings.is_some() {

@@ -90,7 +90,10 @@ fn row(
     let of_rank = || {
         let files = document.scope.files.iter();
         let mut own = files.filter(|file| {
-            file.problem.is_none() && place.rank.is_some() && file.rank == place.rank && file.side == place.side
+            file.problem.is_none()
+                && place.rank.is_some()
+                && file.rank == place.rank
+                && file.side == place.side
         });
         let name = own.next().map(|file| file.name.as_str());
         name.filter(|_| own.next().is_none())
@@ -105,13 +108,14 @@ fn row(
     let steps: Vec<String> = place.steps.iter().map(u32::to_string).collect();
     let steps = Some(steps.join(",")).filter(|text| !text.is_empty());
     let stack = Some(place.stack.join("; ")).filter(|text| !text.is_empty());
-    let evidence: Vec<&str> = finding.evidence.iter().map(|row| row.text.as_str()).collect();
+    let evidence: Vec<&str> = finding
+        .evidence
+        .iter()
+        .map(|row| row.text.as_str())
+        .collect();
     let evidence = Some(evidence.join("; ")).filter(|text| !text.is_empty());
     let remedy = finding.remedy.as_ref();
-    let (cost, affected) = (
-        finding.cost_ns_per_step,
-        finding.cost_ns_per_affected_step,
-    );
+    let (cost, affected) = (finding.cost_ns_per_step, finding.cost_ns_per_affected_step);
     let count = |value: u64| Cell::Int(i64::try_from(value).unwrap_or(i64::MAX));
     sink.row(&[
         Cell::from(file_id),

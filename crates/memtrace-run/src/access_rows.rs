@@ -1,5 +1,7 @@
 //! Accesses as rows of a table.
 
+use std::path::Path;
+
 use memtrace_labeller::{
     Access, LabelOptions, NATIVE_COLUMNS, Names, RowStream, TRACE_COLUMNS, cells,
 };
@@ -53,7 +55,11 @@ impl RowOutput for Rows<'_> {
 /// # Errors
 ///
 /// Returns the error of the input, or that of the sink.
-pub fn pass_accesses(stream: RowStream, names: Names, sink: &mut (dyn RowSink + Send)) -> Result<Processed> {
+pub fn pass_accesses(
+    stream: RowStream,
+    names: Names,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<Processed> {
     let mut steps = Steps::default();
     if !stream.is_labelled() {
         let mut options = LabelOptions::native();
@@ -66,4 +72,16 @@ pub fn pass_accesses(stream: RowStream, names: Names, sink: &mut (dyn RowSink + 
     let done = process(stream, names, steps, Some(&mut Rows(&mut *sink)))?;
     sink.finish()?;
     Ok(done)
+}
+
+/// Returns the name of the run of a capture that states none: that of its file without endings.
+#[must_use]
+pub fn run_name(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    let name = byte_source::logical_name(&name);
+    let name = name.rsplit('/').next().unwrap_or(name);
+    match name.split_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
+        _ => name.to_owned(),
+    }
 }

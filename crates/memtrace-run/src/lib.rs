@@ -84,7 +84,7 @@ mod text;
 mod tiers;
 mod validity;
 
-pub use access_rows::pass_accesses;
+pub use access_rows::{pass_accesses, run_name};
 pub use answers::{Answer, answers};
 pub use collect::{
     FIRST_TOUCHES, PROMPTS_FILE, RunOptions, RunResult, Stop, next_folder, run_command,

@@ -175,7 +175,11 @@ impl Export {
         match &self.tables {
             Tables::Sqlite(database) => {
                 let columns = database.table(table)?.def().columns.iter();
-                Some(columns.map(|column| (column.name.clone(), column.declared.clone())).collect())
+                Some(
+                    columns
+                        .map(|column| (column.name.clone(), column.declared.clone()))
+                        .collect(),
+                )
             }
             Tables::Parquet(folder) => {
                 let columns = folder.columns(table)?.into_iter();

@@ -54,7 +54,10 @@ pub fn is_private(table: &str) -> bool {
 /// Returns an error if a table is damaged.
 pub fn named_strings(export: &Export) -> Result<FxHashSet<i64>> {
     let mut ids = FxHashSet::default();
-    let tables: Vec<&str> = export.table_names().filter(|name| !is_private(name)).collect();
+    let tables: Vec<&str> = export
+        .table_names()
+        .filter(|name| !is_private(name))
+        .collect();
     for table in tables {
         let columns = export.columns(table).unwrap_or_default();
         let is_name = |name: &str| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));

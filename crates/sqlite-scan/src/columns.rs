@@ -232,8 +232,15 @@ mod tests {
         assert_eq!(columns[3].default, Some(7));
         let declared: Vec<&str> = columns.iter().map(|c| c.declared.as_str()).collect();
         assert_eq!(declared, ["INTEGER", "TEXT", "BIGINT", "INT", "JSONB"]);
-        let types = columns_of("CREATE TABLE t (a, b double precision, c VARCHAR(20) NOT NULL, d AS (a) STORED)");
-        let types: Vec<String> = types.unwrap().stored.into_iter().map(|c| c.declared).collect();
+        let types = columns_of(
+            "CREATE TABLE t (a, b double precision, c VARCHAR(20) NOT NULL, d AS (a) STORED)",
+        );
+        let types: Vec<String> = types
+            .unwrap()
+            .stored
+            .into_iter()
+            .map(|c| c.declared)
+            .collect();
         assert_eq!(types, ["", "DOUBLE PRECISION", "VARCHAR", ""]);
         let keyed = |sql| columns_of(sql).unwrap().stored[0].is_rowid;
         assert!(keyed(

@@ -174,9 +174,8 @@ impl<'d> Table<'d> {
             std::array::from_fn(|at| columns.get(at).copied().unwrap_or_default())
         }
         let count = columns.len().min(MAX_LISTED);
-        let mut pass = |rowid: i64, values: &[Value<'_>]| {
-            each(rowid, values.get(..count).unwrap_or_default())
-        };
+        let mut pass =
+            |rowid: i64, values: &[Value<'_>]| each(rowid, values.get(..count).unwrap_or_default());
         match count {
             0..=8 => self.scan(filled::<8>(columns), |id, values| pass(id, &values)),
             9..=32 => self.scan(filled::<32>(columns), |id, values| pass(id, &values)),

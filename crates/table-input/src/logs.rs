@@ -136,7 +136,9 @@ fn is_ours(path: &Path) -> bool {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let from = size.saturating_sub(HEAD as u64);
     let mut end = Vec::new();
-    let read = file.seek(SeekFrom::Start(from)).and_then(|_| file.read_to_end(&mut end));
+    let read = file
+        .seek(SeekFrom::Start(from))
+        .and_then(|_| file.read_to_end(&mut end));
     let key = VERSION_KEY.as_bytes();
     read.is_ok() && end.windows(key.len()).any(|part| part == key)
 }

@@ -1,6 +1,6 @@
 //! The tables of a command line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use arrow_schema::SchemaRef;
@@ -65,7 +65,12 @@ impl Tables {
     /// Returns what was wrong with the inputs that were read since the last call, a sentence each.
     pub fn take_notes(&self) -> Vec<String> {
         let mut notes = std::mem::take(&mut *self.notes());
-        notes.extend(self.databases.get().map(Databases::take_notes).unwrap_or_default());
+        notes.extend(
+            self.databases
+                .get()
+                .map(Databases::take_notes)
+                .unwrap_or_default(),
+        );
         notes
     }
 
@@ -101,7 +106,8 @@ impl Tables {
         let document = document.map_err(|error| format!("{error:#}"))?;
         for file in &document.scope.files {
             if let Some(problem) = &file.problem {
-                self.notes().push(format!("{}: not used: {problem}", file.name));
+                self.notes()
+                    .push(format!("{}: not used: {problem}", file.name));
             }
         }
         let place = |name: &str| {
@@ -132,7 +138,8 @@ impl Tables {
                 _ => blkio_report::event_table::pass_events(files, &read, &mut named),
             };
             let outcome = done.map_err(|error| error.to_string())?;
-            self.notes().extend(blkio_report::event_table::omissions(&outcome));
+            self.notes()
+                .extend(blkio_report::event_table::omissions(&outcome));
         }
         sink.finish().map_err(|error| error.to_string())
     }
@@ -142,7 +149,7 @@ impl Tables {
             let shown = path.display().to_string();
             let mut options = InputOptions::default();
             options.threads = self.input.threads();
-            options.run_id = run_of(path);
+            options.run_id = memtrace_run::run_name(path);
             let open = self.input.open_options(None);
             let failed = |error: &dyn std::error::Error| format!("{shown}: {error}");
             let stream = RowStream::open_path(path, &open, &options);
@@ -155,18 +162,16 @@ impl Tables {
                     "{shown}: {} of {} lines are no accesses and are left out{}",
                     report.skipped_total(),
                     report.lines,
-                    report.damage.iter().map(|text| format!("; {text}")).collect::<String>(),
+                    report
+                        .damage
+                        .iter()
+                        .map(|text| format!("; {text}"))
+                        .collect::<String>(),
                 ));
             }
         }
         sink.finish().map_err(|error| error.to_string())
     }
-}
-
-/// Returns the name of the run of a capture that states none: that of its file without endings, as `memtrace` names it.
-fn run_of(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_default()
 }
 
 /// Returns `true` for names that the catalogue has.

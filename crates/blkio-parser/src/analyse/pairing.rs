@@ -112,7 +112,10 @@ impl Pairing {
 
     /// Returns the pairs since the last call, in the order of completion.
     pub(crate) fn take_requests(&mut self) -> Vec<Request> {
-        self.requests.as_mut().map(std::mem::take).unwrap_or_default()
+        self.requests
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// Also keeps depth, latency and bytes in flight by bins; call before the first pair.

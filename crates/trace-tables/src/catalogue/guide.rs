@@ -61,7 +61,7 @@ The tables of rocPD databases and of exports of Nsight Systems (SQLite, and fold
 have in the file, behind a column `file`: the path as given. `SHOW TABLES` lists them, `DESCRIBE` shows their columns.
 
 * The rows of several files follow each other in the order of the files; columns are joined by name, and one that a file lacks is null.
-* Types are those that the columns are declared with, widened by the values of the first 100,000 rows: `BIGINT`, `DOUBLE`, `VARCHAR`, `BLOB` as binary.
+* Types are those that the columns are declared with, widened by the values of the first 10,000 rows of each file: `BIGINT`, `DOUBLE`, `VARCHAR`, `BYTEA`.
   A later value that does not fit its column is null; such values are counted and named. Bytes of texts that are not UTF-8 read as U+FFFD.
 * Case counts in DataFusion, and names without quotes become lower case. Names of these tables and of their columns are found without quotes all the
   same: `SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL`. Where two names differ in case alone, or the name is a keyword, write it in quotes.
