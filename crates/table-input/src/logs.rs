@@ -96,14 +96,14 @@ fn has_recordings(folder: &Path) -> bool {
 
 /// Returns the kind of a file; `None` for a recording and for what is not known.
 fn kind(path: &Path) -> Option<Kind> {
-    if path.as_os_str() == "-" || !path.is_file() {
+    // Thousands of ranks are not opened for their names.
+    if path.as_os_str() == "-" || !path.is_file() || trace_input::is_trace(path) {
         return None;
     }
-    if why_input::role(path) == findings::Role::BlockIo {
-        return Some(Kind::BlockIo);
+    match why_input::role(path) {
+        findings::Role::BlockIo => Some(Kind::BlockIo),
+        _ => has_accesses(path).then_some(Kind::Accesses),
     }
-    let is_named = trace_input::is_trace(path) && !trace_input::without_events(path);
-    (!is_named && has_accesses(path)).then_some(Kind::Accesses)
 }
 
 /// Returns `true` for a capture of memory accesses. Formats without a mark of their own have to have rows in their first bytes.

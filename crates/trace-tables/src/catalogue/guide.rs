@@ -23,6 +23,7 @@ const FUNCTIONS: &str = "
 * Integers have 64 bits, and no result wraps: a sum, difference, product or `sum()` that does not fit is an error. Times since 1970 are so large that
   six add up to too much: take `sum(ts - 1700000000000000000)`, `avg(ts)`, or `sum(CAST(ts AS DECIMAL(38, 0)))`.
 * `GLOB` works with a literal pattern. `LIKE` distinguishes case, as in other engines; in a query over Perfetto's views it does not, as in Perfetto.
+  There null also sorts before all values; elsewhere it sorts behind them.
 * Perfetto's modules, macros and `SPAN_JOIN` are refused with what to write instead.
 * Statements that write or read other files are refused unless `--allow-write DIR` names their folder. Views and tables of one's own last as long as
   the command or the prompt.
