@@ -1,6 +1,5 @@
 //! Logs of block I/O and captures of memory accesses among paths.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use byte_source::{OpenOptions, Source};
@@ -31,13 +30,12 @@ impl Sorted {
     /// Sorts paths by content. A folder stays among the recordings unless it holds nothing but logs.
     pub(crate) fn of(paths: &[PathBuf]) -> Self {
         let mut out = Self::default();
-        let mut parts = BTreeSet::new();
         for path in paths {
             if path.is_dir() {
                 let before = out.logs();
                 for path in why_input::others_in(path) {
                     if let Some(kind) = kind(&path) {
-                        out.add(&path, kind, &mut parts);
+                        out.add(&path, kind);
                     }
                 }
                 let has_logs = out.logs() > before;
@@ -49,7 +47,7 @@ impl Sorted {
             match blkio_report::recordings::parts_of(path) {
                 Some(files) => out.block_io.push((path.clone(), files)),
                 None => match kind(path) {
-                    Some(kind) => out.add(path, kind, &mut parts),
+                    Some(kind) => out.add(path, kind),
                     None => out.recordings.push(path.clone()),
                 },
             }
@@ -61,20 +59,25 @@ impl Sorted {
         self.block_io.len() + self.accesses.len()
     }
 
-    fn add(&mut self, path: &Path, kind: Kind, parts: &mut BTreeSet<PathBuf>) {
+    fn add(&mut self, path: &Path, kind: Kind) {
         if kind == Kind::Accesses {
             self.accesses.push(path.to_owned());
             return;
         }
-        // All parts of a recording of blktrace in a folder are one log.
-        let Some(name) = name_of_parts(path) else {
-            self.block_io.push((path.to_owned(), vec![path.to_owned()]));
-            return;
+        // Parts of one recording of blktrace are one log.
+        let name = name_of_parts(path);
+        let same = |(_, files): &&mut (PathBuf, Vec<PathBuf>)| {
+            let first = files.first().and_then(|first| name_of_parts(first));
+            name.is_some() && first == name
         };
-        if parts.insert(name.clone()) {
-            let files = blkio_report::recordings::parts_of(&name);
-            let files = files.unwrap_or_else(|| vec![path.to_owned()]);
-            self.block_io.push((name, files));
+        match self.block_io.iter_mut().find(same) {
+            Some((shown, files)) => {
+                files.push(path.to_owned());
+                if let Some(name) = &name {
+                    shown.clone_from(name);
+                }
+            }
+            None => self.block_io.push((path.to_owned(), vec![path.to_owned()])),
         }
     }
 }

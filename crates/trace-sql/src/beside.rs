@@ -15,6 +15,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use trace_tables::OwnTable;
 
+use crate::statement;
 use crate::store::Inputs;
 
 /// Batches that wait to be passed on.
@@ -137,6 +138,10 @@ impl SchemaProvider for WithOwn {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(table) = self.registered.table(name).await? {
             return Ok(Some(table));
+        }
+        // Names of the catalogue are never those of inputs, which need not be listed then.
+        if statement::is_ours(name) {
+            return Ok(None);
         }
         let beside = self.inputs.beside();
         let tables = beside.own_tables();
