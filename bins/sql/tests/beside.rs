@@ -494,6 +494,34 @@ fn logs_are_found_in_folders_beside_recordings() {
 
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
+fn parts_of_a_recording_by_processor_are_one_log() {
+    let folder = test_data::root().join("blkio/real/multi-e");
+    // blkparse has put them together.
+    let whole = rows(
+        "SELECT * EXCEPT (file) FROM block_requests",
+        &[&folder.join("blkparse.txt.gz")],
+    );
+    let parts = [0, 1].map(|part| folder.join(format!("blk.blktrace.{part}.gz")));
+    let scratch = tempfile::tempdir().unwrap();
+    for part in &parts {
+        fs::copy(part, scratch.path().join(part.file_name().unwrap())).unwrap();
+    }
+    let query = "SELECT * EXCEPT (file) FROM block_requests";
+    let named = rows(query, &[&parts[0], &parts[1]]);
+    assert_eq!(rows(query, &[scratch.path()]), named);
+    assert!(whole.len() > 1000 && named.len() == whole.len());
+    for (one, other) in named.iter().zip(&whole) {
+        for key in ["sector", "size_bytes", "operation", "pid", "command"] {
+            assert_eq!(one[key], other[key], "{key}");
+        }
+        let ns = |row: &Value| row["latency_ns"].as_i64().unwrap();
+        // blkparse prints nanoseconds of the same clock.
+        assert_eq!(ns(one), ns(other));
+    }
+}
+
+#[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn every_table_of_reference_exports_is_as_in_the_file() {
     let mut folders = vec![test_data::root().join("nsys/synthetic")];
     let scratch = tempfile::tempdir().unwrap();

@@ -84,7 +84,8 @@ impl Sorted {
 
 /// Returns the name of the recording that `NAME.blktrace.N` is a part of.
 fn name_of_parts(path: &Path) -> Option<PathBuf> {
-    let (name, number) = path.to_str()?.rsplit_once(".blktrace.")?;
+    let path = byte_source::logical_name(path.to_str()?);
+    let (name, number) = path.rsplit_once(".blktrace.")?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| PathBuf::from(name))
 }

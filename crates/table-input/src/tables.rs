@@ -124,6 +124,10 @@ impl Tables {
     }
 
     fn block_io(&self, name: &str, sink: &mut (dyn RowSink + Send)) -> Result<(), String> {
+        if self.sorted.block_io.is_empty() {
+            self.notes()
+                .push(format!("{name} is empty: no log of block I/O is given"));
+        }
         let mut read = ReadOptions::default();
         read.strict = self.input.strict;
         read.threads = self.input.threads().get();
@@ -145,6 +149,10 @@ impl Tables {
     }
 
     fn accesses(&self, sink: &mut (dyn RowSink + Send)) -> Result<(), String> {
+        if self.sorted.accesses.is_empty() {
+            self.notes()
+                .push("accesses is empty: no capture of memory accesses is given".to_owned());
+        }
         for (at, path) in self.sorted.accesses.iter().enumerate() {
             let shown = path.display().to_string();
             let mut options = InputOptions::default();

@@ -86,7 +86,7 @@ impl WithOthers {
     fn schema() -> SchemaRef {
         Arc::new(Schema::new(vec![
             Field::new("file", DataType::Utf8, true),
-            Field::new("Number", DataType::Int64, true),
+            Field::new("eventCount", DataType::Int64, true),
             Field::new("isSet", DataType::Int64, true),
         ]))
     }
@@ -155,10 +155,10 @@ fn tables_beside_recordings_are_read_when_they_are_asked_for() {
     assert_eq!(error.to_string(), "run.txt: it is damaged");
     // Tables of inputs: with and without quotes.
     for sql in [
-        "SELECT sum(NUMBER) FROM raw_events WHERE isset > 1",
-        "SELECT sum(r.\"Number\") FROM \"RAW_EVENTS\" r WHERE r.isSet > 1",
-        "WITH x AS (SELECT Number AS NUMBER FROM Raw_Events) SELECT max(number) FROM x",
-        "CREATE VIEW mine AS SELECT Number FROM RAW_EVENTS; SELECT max(Number) FROM mine; DROP VIEW mine",
+        "SELECT sum(EVENTCOUNT) FROM raw_events WHERE isset > 1",
+        "SELECT sum(r.\"eventCount\") FROM \"RAW_EVENTS\" r WHERE r.isSet > 1",
+        "WITH x AS (SELECT eventCount AS EVENTCOUNT FROM Raw_Events) SELECT max(eventcount) FROM x",
+        "CREATE VIEW mine AS SELECT eventCount FROM RAW_EVENTS; SELECT max(EventCount) FROM mine; DROP VIEW mine",
     ] {
         assert_eq!(row(&engine, sql), "2", "{sql}");
     }
@@ -166,7 +166,7 @@ fn tables_beside_recordings_are_read_when_they_are_asked_for() {
     let error = csv(&engine, "SELECT count(*) FROM twice").unwrap_err();
     assert!(error.to_string().contains("no table `twice`"), "{error}");
     let described = csv(&engine, "DESCRIBE RAW_EVENTS").unwrap();
-    assert_eq!(described.lines().nth(2), Some("Number,BIGINT,,"));
+    assert_eq!(described.lines().nth(2), Some("eventCount,BIGINT,,"));
     let tables = csv(&engine, "SHOW TABLES").unwrap();
     assert!(tables.contains("\nRAW_EVENTS,table,A row."), "{tables}");
 }

@@ -68,7 +68,7 @@ have in the file, behind a column `file`: the path as given. `SHOW TABLES` lists
   same: `SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL`. Where two names differ in case alone, or the name is a keyword, write it in quotes.
 * Tables of rocPD have their names without the suffix of the process (`rocpd_kernel_dispatch`), and the views of the format are there as well,
   each over the databases of one file. Where the catalogue has a table of that name already, that one wins, and the other is found with
-  `rocpd_` in front: `rocpd_kernels`, `rocpd_processes`, `rocpd_threads`, or `nsys_` for a table of Nsight Systems.
+  `rocpd_` in front: `rocpd_kernels`, `rocpd_steps` and so on, or `nsys_` for a table of Nsight Systems.
 * What holds the environment, command lines or output of processes is never read: of Nsight Systems `META_DATA_*`, `EXPORT_*`, `TARGET_INFO_SYSTEM_ENV`,
   `ProcessStreams`, `ANALYSIS_FILE`, `DIAGNOSTIC_EVENT` and `OSRT_FILE_ACCESS_DESCRIPTORS`, and of `StringIds` the rows that no column for names of
   kernels, calls, ranges, threads and symbols refers to; of rocPD the column `environment`.
