@@ -1,6 +1,6 @@
 //! The tables of several files as one catalogue.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,6 +44,8 @@ struct Layout {
 pub struct Databases {
     files: Vec<File>,
     tables: BTreeMap<String, Table>,
+    /// Names in lower case of tables that are never read.
+    private: BTreeSet<String>,
     layouts: Mutex<HashMap<String, Arc<Layout>>>,
     /// What was left out, a sentence each.
     notes: Mutex<Vec<String>>,
@@ -55,6 +57,7 @@ impl Databases {
     pub fn list(paths: &[(String, PathBuf)], is_taken: impl Fn(&str) -> bool) -> Self {
         let mut files = Vec::new();
         let mut tables: BTreeMap<String, Table> = BTreeMap::new();
+        let mut private = BTreeSet::new();
         for (name, path) in paths {
             let Ok(Some(file)) = File::list(name, path) else {
                 continue;
@@ -73,11 +76,14 @@ impl Databases {
                     Part::Table(_) => "Table of rocPD.".to_owned(),
                 };
             }
+            let hidden = file.private.iter();
+            private.extend(hidden.map(|name| name.to_ascii_lowercase()));
             files.push(file);
         }
         Self {
             files,
             tables,
+            private,
             layouts: Mutex::default(),
             notes: Mutex::default(),
         }
@@ -101,9 +107,16 @@ impl Databases {
     ///
     /// # Errors
     ///
-    /// Returns one sentence if a file cannot be read.
+    /// Returns one sentence if a file cannot be read, and for a table that is never read.
     pub fn schema(&self, name: &str) -> Option<Result<SchemaRef, String>> {
-        let table = self.tables.get(name)?;
+        let Some(table) = self.tables.get(name) else {
+            let is_private = self.private.contains(&name.to_ascii_lowercase());
+            return is_private.then(|| {
+                Err(format!(
+                    "{name} is never read: it holds the environment, command lines or output of processes"
+                ))
+            });
+        };
         let layout = self.layout(name, table);
         Some(layout.map(|layout| Arc::clone(&layout.schema)))
     }

@@ -54,6 +54,8 @@ pub(crate) struct File {
     pub(crate) format: Format,
     /// Each table without suffix, with its part.
     pub(crate) tables: Vec<(String, Part)>,
+    /// Tables that are never read.
+    pub(crate) private: Vec<String>,
 }
 
 /// An open file.
@@ -121,9 +123,13 @@ fn tables_of_rocpd(database: &Database) -> Vec<(String, Part)> {
 impl File {
     /// Lists the tables of a file; `None` if it has no such tables.
     pub(crate) fn list(name: &str, path: &Path) -> Result<Option<Self>, String> {
+        let mut private = Vec::new();
         let (format, tables) = match open(path)? {
             None => return Ok(None),
             Some(Open::Nsys(export)) => {
+                let names = export.table_names();
+                let hidden = names.filter(|name| nsys_db::is_private(name));
+                private.extend(hidden.map(str::to_owned));
                 let names = export.table_names();
                 let shown =
                     names.filter(|name| !nsys_db::is_private(name) && !name.starts_with("sqlite_"));
@@ -137,6 +143,7 @@ impl File {
             path: path.to_owned(),
             format,
             tables,
+            private,
         }))
     }
 

@@ -146,7 +146,11 @@ impl SchemaProvider for WithOwn {
         let beside = self.inputs.beside();
         let tables = beside.own_tables();
         let Some(table) = meant(&tables, name) else {
-            return Ok(None);
+            // One that is not listed may be refused with a reason.
+            return match beside.own_schema(name) {
+                Some(Err(why)) => Err(DataFusionError::External(why.into())),
+                _ => Ok(None),
+            };
         };
         let Some(schema) = beside.own_schema(&table.name) else {
             return Ok(None);

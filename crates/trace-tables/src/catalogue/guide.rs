@@ -94,7 +94,7 @@ pub fn markdown() -> String {
     }
     describe(&mut out, FAILURES, FAILURES_DOC, FAILURES_COLUMNS.iter());
     out.push_str(
-        "# Tables beside those of recordings\n\nThey are made only when a query asks for them, and are empty where nothing that they are of was given. \
+        "## Tables beside those of recordings\n\nThey are made only when a query asks for them, and are empty where nothing that they are of was given. \
          A data set has `findings`\nif it was asked for (`inferscope export --tables all,findings`), and none of the others.\n\n",
     );
     for table in BESIDE {
