@@ -91,10 +91,7 @@ impl Builder {
         match (&mut *self, value) {
             (Self::Int(builder), Value::Int(value)) => builder.append_value(value),
             (Self::Real(builder), Value::Real(value)) => builder.append_value(value),
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "as SQLite reads whole numbers of a column of reals"
-            )]
+            // As SQLite reads whole numbers of a column of reals.
             (Self::Real(builder), Value::Int(value)) => builder.append_value(value as f64),
             (Self::Text(builder), Value::Text(bytes) | Value::Blob(bytes)) => {
                 builder.append_value(String::from_utf8_lossy(bytes));
