@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import math
+import pathlib
 import subprocess
 import sys
 
 import duckdb
 import polars
 
-sql, export, trace_info, recordings, folder = json.loads(sys.argv[1])
+sql, export, trace_info, fleet, recordings, folder = json.loads(sys.argv[1])
 
 # The same text runs in every engine. {kernels} and so on stand for the table.
 QUERIES = {
@@ -176,4 +177,23 @@ for name in ("ts", "dur", "id"):
 if kinds["name"] not in ("String", "Utf8"):
     failed += 1
     print(f"DIFFER name is {kinds['name']}")
+
+# The answer of a fleet: every table, read by three engines.
+answer = folder + "-fleet"
+run(fleet + ["-q"] + recordings + ["-o", answer])
+listed = [row[0] for row in rows_of_csv(run(sql + ["-q", "--format", "csv", "SHOW TABLES", answer]))]
+check("tables of a fleet", [[name] for name in sorted(listed)], [[path.stem] for path in sorted(pathlib.Path(answer).glob("*.parquet"))])
+for name in listed:
+    path = f"{answer}/{name}.parquet"
+    left = rows_of_csv(run(sql + ["-q", "--format", "csv", f"SELECT * FROM {name}", answer]))
+    check(f"fleet: {name} in DuckDB", left, [[cell(value) for value in row] for row in duckdb.sql(f"SELECT * FROM '{path}'").fetchall()])
+    check(f"fleet: {name} in polars", left, [[cell(value) for value in row] for row in polars.read_parquet(path).rows()])
+
+# Findings, from the recordings and from a data set that has them.
+run(export + ["-q", "--tables", "files,findings"] + recordings + ["-o", folder])
+query = "SELECT id, kind, rank, cost_ns_total, gain_pct, evidence FROM findings ORDER BY position"
+left = rows_of_csv(run(sql + ["-q", "--format", "csv", query] + recordings))
+check("findings in the data set", left, rows_of_csv(run(sql + ["-q", "--format", "csv", query, folder])))
+other = duckdb.sql(query.replace("FROM findings", f"FROM '{folder}/table=findings/*.parquet'")).fetchall()
+check("findings in DuckDB", left, [[cell(value) for value in row] for row in other])
 sys.exit(1 if failed else 0)

@@ -55,6 +55,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         words("sql"),
         words("export"),
         words("trace-info"),
+        words("fleet"),
         recordings,
         data,
     ]);

@@ -9,15 +9,17 @@ use clap::Parser;
 use cli::{InputArgs, OrExit as _, Outcome, ProgressLine, VerbosityArgs};
 use perfetto_reader::ArgPolicy;
 use report::human::count;
-use trace_dataset::{Export, Input, Reader, export};
+use table_input::Tables;
+use trace_dataset::{Export, Input, Reader, add_table, export};
 use trace_tables::Recording;
-use trace_tables::catalogue::{ArgKeys, TABLES, TableSpec, table};
+use trace_tables::catalogue::{ArgKeys, TABLES, TableSpec, any_table, table};
 
 const HELP: &str = "\
 Files are DIR/table=NAME/run=RUN/rank=RANK/part-NUMBER.parquet; docs/guide/tables.md has
 the tables. Repeat the command to add recordings or to go on after an interruption: those
 that are there with the same content are skipped. Recordings that cannot be read are rows
-of table=failures.
+of table=failures. `--tables all,findings` adds the findings of why over all recordings of
+this command, in place of earlier ones.
 
 Example:
   inferscope export run/ -o data
@@ -34,19 +36,41 @@ struct ExportCli {
     /// Folder of the data set
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Only these tables, separated by commas [default: all]
-    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = table_named)]
-    tables: Vec<&'static TableSpec>,
+    /// Only these tables, separated by commas [default: all, which is without findings]
+    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = wish)]
+    tables: Vec<Wish>,
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
     verbosity: VerbosityArgs,
 }
 
-fn table_named(name: &str) -> Result<&'static TableSpec, String> {
-    table(name).ok_or_else(|| {
+/// What is to be exported.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    All,
+    Table(&'static TableSpec),
+    /// The findings, which are made of all recordings together.
+    Findings(&'static TableSpec),
+}
+
+/// Name of the table of findings.
+const FINDINGS: &str = "findings";
+
+fn wish(name: &str) -> Result<Wish, String> {
+    if name == "all" {
+        return Ok(Wish::All);
+    }
+    if let Some(table) = table(name) {
+        return Ok(Wish::Table(table));
+    }
+    let findings = any_table(name).filter(|table| table.name == FINDINGS);
+    findings.map(Wish::Findings).ok_or_else(|| {
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-        format!("no such table; there are {}", names.join(", "))
+        format!(
+            "no such table; there are all, {}, {FINDINGS}",
+            names.join(", ")
+        )
     })
 }
 
@@ -104,10 +128,24 @@ fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
     let (workers, input) = args.input.shared_by(paths.len());
     let inputs: Vec<Input> = paths.iter().map(|path| Input::of(path)).collect();
-    let mut tables = args.tables.clone();
-    if tables.is_empty() {
-        tables = TABLES.iter().collect();
+    let mut tables: Vec<&'static TableSpec> = Vec::new();
+    let mut findings = None;
+    for wish in &args.tables {
+        match wish {
+            Wish::All => tables.extend(TABLES),
+            Wish::Table(table) => tables.push(table),
+            Wish::Findings(table) => findings = Some(*table),
+        }
     }
+    if args.tables.is_empty() {
+        tables.extend(TABLES);
+    }
+    let mut seen = Vec::new();
+    tables.retain(|table| {
+        let is_new = !seen.contains(&table.name);
+        seen.push(table.name);
+        is_new
+    });
     if !tables.iter().any(|table| table.name == "files") {
         tables.extend(table("files"));
     }
@@ -137,6 +175,10 @@ fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
         let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(why);
         cli::complain(&anyhow::anyhow!("left out: {name}: {why}"));
     }
+    let mut has_failed = !report.failures.is_empty();
+    if let Some(table) = findings {
+        has_failed |= !write_findings(args, table, &paths)?;
+    }
     args.verbosity.note(format!(
         "{} of {} recordings in {}: {} rows written, {} skipped because they are there, {} failed",
         count((report.exported + report.skipped) as u64),
@@ -146,8 +188,29 @@ fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
         count(report.skipped as u64),
         count(report.failures.len() as u64),
     ));
-    Ok(match report.failures.is_empty() {
-        true => Outcome::Fine,
-        false => Outcome::Unreadable,
+    Ok(match has_failed {
+        false => Outcome::Fine,
+        true => Outcome::Unreadable,
     })
+}
+
+/// Writes the findings; returns `false` if they cannot be made.
+fn write_findings(
+    args: &ExportCli,
+    table: &'static TableSpec,
+    recordings: &[PathBuf],
+) -> anyhow::Result<bool> {
+    let tables = Tables::new(args.paths.clone(), args.input.clone());
+    let tables = tables.with_recordings(recordings.to_vec());
+    let line = ProgressLine::start("explaining", args.verbosity);
+    let done = add_table(&args.output, table, &tables);
+    drop(line);
+    let written = done.or_exit(Outcome::OutputFailed)?;
+    for note in tables.take_notes() {
+        args.verbosity.note(note);
+    }
+    if let Err(why) = &written {
+        cli::complain(&anyhow::anyhow!("left out: table {FINDINGS}: {why}"));
+    }
+    Ok(written.is_ok())
 }

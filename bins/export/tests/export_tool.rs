@@ -53,6 +53,27 @@ fn recordings_become_a_data_set() {
 }
 
 #[test]
+fn findings_are_written_when_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("data");
+    let (first, second) = (demo("demo-rank0.json.gz"), demo("demo-rank1.json.gz"));
+    let part = out.join("table=findings/part-000000.parquet");
+    assert_eq!(run(&[&first, &second], &out, &[]), 0);
+    assert!(out.join("table=kernels").is_dir() && !part.exists());
+    // All others are there already.
+    let wish = ["--tables", "all,findings"];
+    assert_eq!(run(&[&first, &second], &out, &wish), 0);
+    let of_two = fs::read(&part).unwrap();
+    assert_eq!(&of_two[..4], b"PAR1");
+    // Those of another call replace them; repeated, they are the same.
+    assert_eq!(run(&[&first], &out, &["--tables", "findings"]), 0);
+    assert_ne!(fs::read(&part).unwrap(), of_two);
+    assert_eq!(run(&[&first, &second], &out, &wish), 0);
+    assert_eq!(fs::read(&part).unwrap(), of_two);
+    assert_eq!(run(&[&first], &out, &["--tables", "accesses"]), 2);
+}
+
+#[test]
 fn exit_codes_tell_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("data");

@@ -28,6 +28,7 @@ and the answer is that of the rest. docs/guide/fleet.md explains the answer.
 
 Example:
   inferscope fleet traces/ -o job
+  inferscope sql \"SELECT rank, host, inflicted_ns FROM ranks LIMIT 10\" job
   duckdb -c \"SELECT rank, host, inflicted_ns FROM 'job/ranks.parquet' LIMIT 10\"";
 
 /// Compare all ranks of a job: late ranks, hosts, slow links, other kernels, clocks, missing ranks
@@ -194,15 +195,13 @@ fn refuse_foreign(args: &FleetCli) -> anyhow::Result<()> {
         let error = anyhow::anyhow!("{}: this is a file; -o takes a folder", folder.display());
         return Err(error).or_exit(Outcome::OutputFailed);
     }
-    let is_ours =
-        std::fs::read(folder.join("fleet.json")).is_ok_and(|bytes| fleet::is_document(&bytes));
-    if is_ours {
+    if fleet::is_folder(folder) {
         return Ok(());
     }
-    let tables = fleet::tables::NAMES
+    let tables = fleet::tables::TABLES
         .iter()
-        .map(|name| format!("{name}.{}", ending(args.tables)));
-    let names = ["fleet.json", "fleet.html"]
+        .map(|(name, _)| format!("{name}.{}", ending(args.tables)));
+    let names = [fleet::DOCUMENT, "fleet.html"]
         .map(str::to_owned)
         .into_iter()
         .chain(tables);
@@ -229,7 +228,7 @@ fn ending(tables: TableFormat) -> &'static str {
 /// Writes the document, the page and the tables.
 fn write_all(args: &FleetCli, fleet: &Fleet) -> anyhow::Result<()> {
     let at = |name: &str| args.output.join(name);
-    json(fleet, Output::file(at("fleet.json"))?)?;
+    json(fleet, Output::file(at(fleet::DOCUMENT))?)?;
     let mut page = Output::file(at("fleet.html"))?;
     page.write_all(fleet::html(fleet)?.as_bytes())?;
     page.finish()?;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
 mod guide;
+mod tables;
 
 use std::path::Path;
 use std::process::{Command, Output};

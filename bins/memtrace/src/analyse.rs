@@ -12,7 +12,7 @@ use memtrace_run::{
     Detail, Follow, PROMPTS_FILE, Processed, RunExporter, analysis_text, answers,
     append_dataset_row, compare_analyses, copy_whole, dataset_columns, facts, fits, fits_text,
     follow, hottest, narrow_text, other_input, phases_json, process, report_json, run_metadata,
-    slug, tensors_text, write_dataset_card, write_report,
+    run_name, slug, tensors_text, write_dataset_card, write_report,
 };
 use report::{CsvOptions, CsvWriter, JsonDocument, SchemaVersion};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::args::{
     AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, Message, ReadArgs,
     ReportArgs,
 };
-use crate::input::{coded, name_of, read, refuse_nothing, trace_of};
+use crate::input::{coded, read, refuse_nothing, trace_of};
 use crate::rows::{outcome, tell};
 
 /// Version of the JSON documents.
@@ -217,7 +217,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let all = processed(input, &args.read, &args.label, &args.compute, true)?;
     let mut done = all.processed;
     done.analysis = Some(all.analysis);
-    let title = name_of(input);
+    let title = run_name(input);
     let files = coded(write_report(
         &args.output,
         &title,
@@ -257,7 +257,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     };
     let run_id = match (&args.read.run_id, args.layout) {
         (Some(run_id), _) => run_id.clone(),
-        (None, Layout::Run) => name_of(input),
+        (None, Layout::Run) => run_name(input),
         // The folder is named after it, so the first row is needed now; a pipe may be silent for
         // long.
         (None, Layout::Hf | Layout::Zenodo) => coded(stream.run_of_rows(&mut names))?,

@@ -15,7 +15,7 @@ use memtrace_labeller::{
     boundaries_from_json, kv_table_from_json, phase_doubts, ranges_from_json, ranges_of_maps,
     unmaps_from_log,
 };
-use memtrace_run::{Error, Steps, Tier, infer_phases, phases_json};
+use memtrace_run::{Error, Steps, Tier, infer_phases, phases_json, run_name};
 use serde_json::Value;
 
 use crate::args::{Compat, ComputeArgs, LabelArgs, ReadArgs};
@@ -99,7 +99,7 @@ impl ReadArgs {
         options.period = self.period.map_or(0, NonZeroU64::get);
         options.split_bytes = self.split_bytes.map_or(0, ByteSize::bytes);
         options.symbols = self.symbol_table()?;
-        options.run_id = self.run_id.clone().unwrap_or_else(|| name_of(path));
+        options.run_id = self.run_id.clone().unwrap_or_else(|| run_name(path));
         if let Some(format) = &self.input_format {
             let known = InputFormat::ALL.map(InputFormat::name).join(", ");
             options.format = Some(
@@ -255,17 +255,6 @@ pub(crate) fn trace_of(path: &Path) -> PathBuf {
         path.join("trace.parquet")
     } else {
         path.to_owned()
-    }
-}
-
-/// Derives a run's name from a file name.
-pub(crate) fn name_of(path: &Path) -> String {
-    let name = path.to_string_lossy();
-    let name = byte_source::logical_name(&name);
-    let name = name.rsplit('/').next().unwrap_or(name);
-    match name.split_once('.') {
-        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
-        _ => name.to_owned(),
     }
 }
 

@@ -11,19 +11,22 @@ SHOW TABLES lists the tables, DESCRIBE kernels the columns of one; docs/guide/ta
 has all of them. Plain PerfettoSQL works on slice, thread, process, thread_track,
 process_track, counter, flow and args. Functions beyond SQL: extract_arg(arg_set_id, key)
 as text, extract_arg_int, extract_arg_real; str_split(text, separator, n);
-overlap_ns(ts, dur, ts, dur); FROM ancestor_slice(id), descendant_slice(id).
+overlap_ns(ts, dur, ts, dur); FROM ancestor_slice(id), descendant_slice(id). Findings of
+why are `findings`, logs of block I/O `block_requests`, captures of memtrace `accesses`;
+tables of rocPD and Nsight Systems have their own names.
 
 Example:
   inferscope sql \"SELECT name, sum(dur) AS ns FROM kernels GROUP BY name ORDER BY ns DESC\" run/
   inferscope sql --file query.sql rank*.json.gz --format csv -o answer.csv
+  inferscope sql \"SELECT title, gain_pct FROM findings\" run/
   inferscope sql run/";
 
-/// SQL over recordings of any format, and over data sets of `inferscope export`
+/// SQL over recordings of any format, their logs, data sets of `inferscope export`, and answers of `inferscope fleet`
 #[derive(Debug, Parser)]
 #[command(name = "sql", version, after_help = HELP, max_term_width = 100)]
 pub(crate) struct SqlCli {
-    /// Statements, separated by semicolons (- or none: from standard input, or a prompt on a terminal), then recordings, folders of
-    /// them, or one data set
+    /// Statements, separated by semicolons (- or none: from standard input, or a prompt on a terminal), then recordings and logs,
+    /// folders of them, or one data set or answer of a fleet
     #[arg(value_name = "QUERY|PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) words: Vec<OsString>,
     /// Read the statements from FILE

@@ -7,10 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use cli::in_process::Call;
 use cli::{InputArgs, VerbosityArgs};
 use perfetto_reader::ArgPolicy;
+use table_input::Tables;
 use trace_sql::{Inputs, Wanted};
-use trace_tables::Recording;
 use trace_tables::catalogue::ArgKeys;
 use trace_tables::scan::runs_of;
+use trace_tables::{Beside, Recording};
 
 use crate::args::SqlCli;
 
@@ -24,6 +25,8 @@ pub(crate) struct Files {
     compat: bool,
     /// Run of each file.
     runs: Vec<Option<String>>,
+    /// Tables beside those of the recordings.
+    tables: Tables,
     /// What is wrong with the files that were read, by file.
     warnings: Mutex<BTreeMap<usize, Vec<String>>>,
     /// The run that threads of the engine read for, within another program.
@@ -31,13 +34,15 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(paths: Vec<PathBuf>, args: &SqlCli) -> Self {
+    /// Opens recordings, which are what the paths of `tables` expand to.
+    pub(crate) fn new(paths: Vec<PathBuf>, tables: Tables, args: &SqlCli) -> Self {
         let (_, input) = args.input.shared_by(paths.len());
         let names = paths.iter().map(|path| path.display().to_string());
         let names: Vec<String> = names.collect();
         Self {
             runs: runs_of(&names),
             names,
+            tables: tables.with_recordings(paths.clone()),
             warnings: Mutex::default(),
             paths,
             input,
@@ -49,10 +54,8 @@ impl Files {
     /// Returns what was wrong with the files that were read since the last call.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *warnings)
-            .into_values()
-            .flatten()
-            .collect()
+        let of_files = std::mem::take(&mut *warnings).into_values().flatten();
+        of_files.chain(self.tables.take_notes()).collect()
     }
 
     /// Returns the files that are not there, each with one sentence. A query that reads no file does not miss them.
@@ -71,6 +74,10 @@ impl Files {
 impl Inputs for Files {
     fn names(&self) -> &[String] {
         &self.names
+    }
+
+    fn beside(&self) -> &dyn Beside {
+        &self.tables
     }
 
     fn open(&self, file: usize, wanted: &Wanted) -> Result<Recording, String> {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use byte_source::output::AtomicFile;
 use cli::{OrExit as _, Outcome, VerbosityArgs};
+use table_input::Tables;
 use trace_sql::sink::{BinaryResults, Format, TableResult, TextResults};
-use trace_sql::{Engine, ErrorKind, Inputs, Options, SqlError};
+use trace_sql::{Engine, ErrorKind, FileTable, Inputs, Options, SqlError};
 
 use crate::args::{FormatName, SqlCli};
 
@@ -272,15 +273,53 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
             damaged,
         });
     }
-    let inputs = match paths.is_empty() {
-        true => inputs::Files::new(Vec::new(), args),
-        false => inputs::Files::new(trace_input::expand_ranks(paths, args.verbosity)?, args),
+    if let Some(folder) = paths.iter().find(|path| fleet::is_folder(path)) {
+        if paths.len() > 1 {
+            return Err(cli::usage(format!(
+                "{} is the answer of a fleet: query it alone",
+                folder.display()
+            )));
+        }
+        return of_fleet(folder, options);
+    }
+    let tables = Tables::new(paths.to_vec(), args.input.clone());
+    // There may be logs alone.
+    let recordings = match tables.paths_of_recordings() {
+        [] => Vec::new(),
+        paths => trace_input::expand_ranks(paths, args.verbosity)?,
     };
-    let files = Arc::new(inputs);
+    let files = Arc::new(inputs::Files::new(recordings, tables, args));
     let engine = Engine::new(Arc::clone(&files) as Arc<dyn Inputs>, options).map_err(exit)?;
     Ok(Session {
         engine,
         files: Some(files),
+        damaged: Vec::new(),
+    })
+}
+
+/// Opens the tables of a folder of `inferscope fleet`.
+fn of_fleet(folder: &Path, options: Options) -> anyhow::Result<Session> {
+    let mut tables = Vec::new();
+    for (name, doc) in fleet::tables::TABLES {
+        let path = folder.join(format!("{name}.parquet"));
+        if path.is_file() {
+            tables.push(FileTable {
+                name: name.to_owned(),
+                doc: doc.to_owned(),
+                path,
+            });
+        }
+    }
+    if tables.is_empty() {
+        let error = anyhow::anyhow!(
+            "{}: its tables are not Parquet: repeat `inferscope fleet ... -o {0}` without `--tables csv`",
+            folder.display()
+        );
+        return Err(error).or_exit(Outcome::Unreadable);
+    }
+    Ok(Session {
+        engine: Engine::folder(folder, &tables, options).map_err(exit)?,
+        files: None,
         damaged: Vec::new(),
     })
 }

@@ -11,7 +11,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
 use trace_sql::ErrorKind;
-use trace_tables::catalogue::TABLES;
+use trace_tables::catalogue::{BESIDE, TABLES};
 
 use crate::args::SqlCli;
 use crate::{Destination, Session, complain, exit, text_results};
@@ -92,6 +92,7 @@ pub(crate) fn run(session: &Session, args: &SqlCli) -> anyhow::Result<Outcome> {
     names.extend(
         TABLES
             .iter()
+            .chain(BESIDE)
             .flat_map(|table| table.columns())
             .map(|column| column.name.to_owned()),
     );

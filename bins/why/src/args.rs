@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
-use cli::{InputArgs, VerbosityArgs};
-use findings::Choice;
+use clap::Parser;
+use why_input::Question;
 
 const AFTER_HELP: &str = "\
 Paths are files, folders, patterns and archives: Kineto JSON, Perfetto, rocPD,
@@ -84,56 +83,6 @@ pub(crate) struct ExtractCli {
     pub(crate) output: PathBuf,
 }
 
-/// What is asked of which recordings.
-#[derive(Debug, Args)]
-pub(crate) struct Question {
-    /// Recordings, and logs beside them
-    #[arg(value_name = "PATH", required_unless_present_any = ["baseline", "candidate"])]
-    pub(crate) paths: Vec<PathBuf>,
-    /// Recordings before, to compare with --candidate
-    #[arg(long, value_name = "PATH", num_args = 1.., requires = "candidate", conflicts_with = "paths")]
-    pub(crate) baseline: Vec<PathBuf>,
-    /// Recordings after
-    #[arg(long, value_name = "PATH", num_args = 1.., requires = "baseline")]
-    pub(crate) candidate: Vec<PathBuf>,
-    /// Only these steps, from 1; a single one is compared with its neighbours
-    #[arg(long, value_name = "N|A..B", value_parser = steps)]
-    pub(crate) step: Option<(u32, u32)>,
-    /// Only steps within these nanoseconds of the recording
-    #[arg(long, value_name = "A..B", value_parser = window)]
-    pub(crate) window: Option<(i64, i64)>,
-    /// Only steps of this phase: prefill, decode, mixed, or a name of steps
-    #[arg(long, value_name = "NAME")]
-    pub(crate) phase: Option<String>,
-    /// The rank that is explained
-    #[arg(long, value_name = "N")]
-    pub(crate) rank: Option<u32>,
-    /// The rank of a file, where it is stated wrongly or not at all
-    #[arg(long, value_name = "FILE=N", value_parser = rank_of)]
-    pub(crate) rank_of: Vec<(String, u32)>,
-    /// Take each recording by itself: answer for the first one (or --rank), without captures and logs beside it
-    #[arg(long)]
-    pub(crate) no_join: bool,
-    /// Steps are slices of this name (* any text, ? any character, | or)
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) step_pattern: Option<String>,
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: VerbosityArgs,
-}
-
-impl Question {
-    pub(crate) fn choice(&self) -> Choice {
-        Choice {
-            steps: self.step,
-            window_ns: self.window,
-            phase: self.phase.clone(),
-            rank: self.rank,
-        }
-    }
-}
-
 /// When the exit code is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FailOn {
@@ -173,42 +122,6 @@ fn fail_on(text: &str) -> Result<FailOn, String> {
     }
 }
 
-fn steps(text: &str) -> Result<(u32, u32), String> {
-    let number = |text: &str| {
-        let found = text.trim().parse::<u32>().ok().filter(|n| *n > 0);
-        found.ok_or_else(|| format!("expected a number of a step from 1, not {text:?}"))
-    };
-    match text.split_once("..") {
-        None => number(text).map(|n| (n, n)),
-        Some((first, last)) => {
-            let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
-            match first <= last {
-                true => Ok((first, last)),
-                false => Err(format!(
-                    "invalid steps {text:?}: the last is before the first"
-                )),
-            }
-        }
-    }
-}
-
-fn window(text: &str) -> Result<(i64, i64), String> {
-    let parts = text
-        .split_once("..")
-        .and_then(|(begin, end)| Some((begin.trim().parse().ok()?, end.trim().parse().ok()?)));
-    match parts {
-        Some((begin, end)) if begin < end => Ok((begin, end)),
-        Some(_) => Err(format!("invalid window {text:?}: end before start")),
-        None => Err("expected A..B in nanoseconds of the recording".to_owned()),
-    }
-}
-
-fn rank_of(text: &str) -> Result<(String, u32), String> {
-    let parts = text.rsplit_once('=');
-    let parts = parts.and_then(|(file, rank)| Some((file.to_owned(), rank.trim().parse().ok()?)));
-    parts.ok_or_else(|| "expected FILE=N".to_owned())
-}
-
 /// Returns the words of a command line as one line.
 pub(crate) fn command_line(words: &[OsString]) -> String {
     let words = words.iter().enumerate().map(|(at, word)| {
@@ -227,12 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scopes_and_conditions_are_parsed() {
-        assert_eq!(steps("3"), Ok((3, 3)));
-        assert_eq!(steps("12..40"), Ok((12, 40)));
-        assert!(steps("0").is_err() && steps("5..2").is_err());
-        assert_eq!(window("-5..7"), Ok((-5, 7)));
-        assert!(window("7..7").is_err());
+    fn conditions_are_parsed() {
         assert_eq!(fail_on("5%"), Ok(FailOn::Share(5.0)));
         assert_eq!(fail_on("2ms"), Ok(FailOn::Cost(2_000_000)));
         assert_eq!(
@@ -240,7 +148,6 @@ mod tests {
             Ok(FailOn::Kind("host_bound".to_owned()))
         );
         assert!(fail_on("something").unwrap_err().contains("rank_skew"));
-        assert_eq!(rank_of("a=b.json=3"), Ok(("a=b.json".to_owned(), 3)));
     }
 
     #[test]

@@ -6,14 +6,14 @@ use byte_source::output::AtomicFile;
 use cli::{OrExit as _, Outcome};
 
 use crate::args::ExtractCli;
-use crate::{found, inputs};
+use crate::found;
 
 pub(crate) fn run(cli: ExtractCli) -> anyhow::Result<Outcome> {
     let question = &cli.question;
     let given = [&question.paths, &question.baseline, &question.candidate];
     cli::refuse_overwrite(given.into_iter().flatten(), [&cli.output])?;
     let mut file = AtomicFile::create(&cli.output)?;
-    let document = inputs::answer(question, String::new())?;
+    let document = why_input::answer(question, String::new())?;
     let finding = found(&document, &cli.id)?;
     let rank = finding.place.rank.or(document.answer.rank);
     let step = finding.place.steps.first();

@@ -5,9 +5,7 @@
 
 mod args;
 mod extract;
-mod inputs;
 mod output;
-mod sniff;
 
 use std::ffi::OsString;
 
@@ -53,13 +51,13 @@ pub fn extract_command() -> clap::Command {
 
 fn run(cli: &WhyCli, command: String) -> anyhow::Result<Outcome> {
     output::check(cli)?;
-    let document = inputs::answer(&cli.question, command)?;
+    let document = why_input::answer(&cli.question, command)?;
     output::write(cli, &document)?;
     Ok(output::outcome(cli, &document))
 }
 
 fn show(cli: ShowCli) -> anyhow::Result<Outcome> {
-    let document = inputs::answer(&cli.question, String::new())?;
+    let document = why_input::answer(&cli.question, String::new())?;
     let finding = found(&document, &cli.id)?;
     let text = match cli.json {
         true => serde_json::to_string_pretty(finding)? + "\n",

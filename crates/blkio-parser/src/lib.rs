@@ -8,6 +8,7 @@
 //!   out: totals, sizes and series alone ([`AnalysisSet::TRAFFIC`]) of a long log take a fraction of the time;
 //! * [`pipeline::read`]: the events themselves, in order, in batches; [`Reader`]: those of one input one by one, as its lines
 //!   stand;
+//! * [`read_requests`]: requests one by one, each with its issue and completion;
 //! * [`detect`]: what a file is.
 //!
 //! It draws nothing and writes no tables: `blkio-report` does. It does not record: `blkio-collect` does.
@@ -57,6 +58,7 @@ mod order;
 pub mod pipeline;
 pub mod quality;
 mod reader;
+mod requests;
 mod rwbs;
 mod stats;
 
@@ -67,5 +69,6 @@ pub use event::{Event, EventKind, SECTOR_BYTES, Symbols};
 pub use first_sizes::FirstSizes;
 pub use format::{Format, Kind, block_event, detect};
 pub use reader::Reader;
+pub use requests::{Request, read_requests};
 pub use rwbs::{Direction, Operation, Rwbs};
 pub use stats::{AnalysisSet, Stacked, Stats, StatsOptions};

@@ -48,6 +48,33 @@ pub fn write_events(traces: &[PathBuf], read: &ReadOptions, target: &Path) -> Re
     })
 }
 
+/// Passes the rows of that table on to a sink that cannot begin anew. The trace is read twice: first to know how its events stay in
+/// order.
+///
+/// # Errors
+///
+/// A trace that cannot be read, or the error of the sink.
+pub fn pass_events(traces: &[PathBuf], read: &ReadOptions, sink: &mut dyn RowSink) -> Result<Read> {
+    let first = pipeline::read_pass(traces, read, Pass::Streaming, &mut |_, _| {})?;
+    let pass = match first {
+        Some(_) => Pass::Streaming,
+        None => Pass::Holding,
+    };
+    sink.begin(&columns())?;
+    let given = read.device.unwrap_or(0);
+    let mut failed = None;
+    let outcome = pipeline::read_pass(traces, read, pass, &mut |batch, symbols| {
+        if failed.is_none() {
+            failed = rows(&batch, symbols, given, sink).err();
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    sink.finish()?;
+    Ok(outcome.unwrap_or_default())
+}
+
 /// Writes the table and gives the number of its rows; `None`, and no table, when this pass cannot give the right order.
 fn write(
     traces: &[PathBuf],

@@ -7,7 +7,7 @@
 //! * [`overlay`]: a trace beside the utilisation of a GPU and the log of an engine, whose clocks it aligns;
 //! * [`comparison`]: two traces side by side; [`clock_match`]: the clocks of two recordings of one run;
 //! * [`cheops`]: the figures of the published study, in its own arithmetic where asked for;
-//! * [`event_table`]: the events as a table; [`stacks`]: stacks of issued requests by kind of I/O; [`fio_check`]: fio's totals
+//! * [`event_table`], [`request_table`]: events and requests as tables; [`stacks`]: stacks of issued requests by kind of I/O; [`fio_check`]: fio's totals
 //!   beside a trace's; [`yardstick`]: what a device can do;
 //! * [`recordings`], [`device_names`], [`files`]: from paths and names to inputs.
 //!
@@ -47,6 +47,7 @@ mod page;
 pub mod phase_yardsticks;
 pub mod phases;
 pub mod recordings;
+pub mod request_table;
 mod scaled_heat_map;
 pub mod series;
 mod stack_output;

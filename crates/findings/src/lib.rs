@@ -3,7 +3,8 @@
 //! * [`Recording`]: what is kept of one trace, so that it can be dropped before the next one is read;
 //! * [`explain()`]: all recordings of a job, or two sides, to one [`Document`];
 //! * [`Document`]: the answer as data. Text, pages and tracks are made of it alone;
-//! * [`text()`], [`show`]: the answer as text; [`tracks()`]: as events for a timeline; [`cut_out`]: the window of a finding;
+//! * [`text()`], [`show`]: the answer as text; [`write_rows`]: findings as rows of a table; [`tracks()`]: as events for a timeline;
+//!   [`cut_out`]: the window of a finding;
 //! * [`Catalogue`]: kinds of findings with thresholds, words and remedies, as data;
 //! * [`Reads`]: reads from storage beside the steps; [`Companion`]: logs of GPUs and engines beside them.
 //!
@@ -42,6 +43,7 @@ mod numbers;
 mod place_in_code;
 mod ranges;
 mod recording;
+mod rows;
 mod sentence;
 mod single;
 mod speedscope;
@@ -58,6 +60,7 @@ pub use document::*;
 pub use explain::{NothingChosen, Request, explain};
 pub use job::Choice;
 pub use recording::{Recording, RecordingOptions, arg_keys};
+pub use rows::{Ids, write_rows};
 pub use speedscope::speedscope;
 pub use storage::Reads;
 pub use tables::explain_tables;

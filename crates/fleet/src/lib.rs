@@ -31,3 +31,12 @@ pub use racks::{RackError, Racks};
 pub use reduce::{Failure, Fleet, is_document, reduce};
 pub use sketch::Sketch;
 pub use summary::{RankSummary, summarise};
+
+/// Name of the document in the folder of an answer.
+pub const DOCUMENT: &str = "fleet.json";
+
+/// Returns `true` for a folder with the answer of `fleet`.
+#[must_use]
+pub fn is_folder(path: &std::path::Path) -> bool {
+    path.is_dir() && std::fs::read(path.join(DOCUMENT)).is_ok_and(|bytes| is_document(&bytes))
+}

@@ -3,31 +3,49 @@
 use critical_path::Group;
 use report::{Cell, Column, Result, SchemaVersion, Table, Unit};
 
-use crate::reduce::Fleet;
+use crate::finding::Finding;
+use crate::reduce::{
+    BudgetRow, Cell as StepRow, ClassRow, FactorRow, Failure, Fleet, KernelRow, LinkRow, RankRow,
+};
 
 /// Version of the tables.
 pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 2);
 
-fn ns(name: &'static str) -> Column {
-    Column::int(name).unit(Unit::Nanos)
-}
-
-fn joined(ranks: &[u32]) -> String {
-    let texts: Vec<String> = ranks.iter().map(u32::to_string).collect();
-    texts.join(",")
-}
-
-fn int(value: u64) -> Cell<'static> {
-    Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-fn size(value: usize) -> Cell<'static> {
-    Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-/// Names of the tables of [`all`].
-pub const NAMES: [&str; 9] = [
-    "findings", "ranks", "factors", "links", "budgets", "steps", "kernels", "classes", "failures",
+/// Tables of [`all`], each with the meaning of a row.
+pub const TABLES: [(&str, &str); 9] = [
+    ("findings", "One row for each finding, by descending cost."),
+    (
+        "ranks",
+        "One row for each rank, those that others wait for longest first.",
+    ),
+    (
+        "factors",
+        "One row for each rack, host and device of the ranks that others wait for.",
+    ),
+    (
+        "links",
+        "One row for each group of ranks, operation and size of its collectives.",
+    ),
+    (
+        "budgets",
+        "One row for each rank and phase: where the time of its steps goes.",
+    ),
+    (
+        "steps",
+        "One row for each rank and step that its summary keeps.",
+    ),
+    (
+        "kernels",
+        "One row for each kernel and shape over all ranks, by descending time.",
+    ),
+    (
+        "classes",
+        "One row for each class of kernels over all ranks.",
+    ),
+    (
+        "failures",
+        "One row for each recording that could not be read.",
+    ),
 ];
 
 /// Returns all tables, each with its name.
@@ -37,327 +55,252 @@ pub const NAMES: [&str; 9] = [
 /// Returns an error if a row does not fit its columns.
 pub fn all(fleet: &Fleet) -> Result<Vec<Table>> {
     Ok(vec![
-        findings(fleet)?,
-        ranks(fleet)?,
-        factors(fleet)?,
-        links(fleet)?,
-        budgets(fleet)?,
-        steps(fleet)?,
-        kernels(fleet)?,
-        classes(fleet)?,
-        failures(fleet)?,
+        table("findings", &fleet.findings, findings())?,
+        table("ranks", &fleet.ranks, ranks())?,
+        table("factors", &fleet.factors, factors())?,
+        table("links", &fleet.links, links())?,
+        table("budgets", &fleet.budgets, budgets())?,
+        table("steps", &fleet.steps, steps())?,
+        table("kernels", &fleet.kernels, kernels())?,
+        table("classes", &fleet.classes, classes())?,
+        table("failures", &fleet.failures, failures())?,
     ])
 }
 
-fn findings(fleet: &Fleet) -> Result<Table> {
-    let mut table = Table::new(
-        "findings",
-        vec![
-            Column::text("id"),
-            Column::text("kind"),
-            Column::text("strength"),
-            Column::text("ranks"),
-            Column::text("rack"),
-            Column::text("host"),
-            Column::text("group"),
-            Column::text("kernel"),
-            ns("cost_ns"),
-            Column::real("share_pct").unit(Unit::Pct),
-            Column::text("title"),
-            Column::int("rank"),
-            Column::text("file"),
-            Column::int("begin_ns"),
-            Column::int("end_ns"),
-            Column::text("command"),
-        ],
-    )?;
-    for finding in &fleet.findings {
-        let ranks = joined(&finding.ranks);
-        let window = finding.window.as_ref();
-        table.push(&[
-            Cell::from(&finding.id),
-            Cell::from(finding.kind.name()),
-            Cell::from(finding.strength.name()),
-            Cell::from(&ranks),
-            Cell::from(finding.rack.as_ref()),
-            Cell::from(finding.host.as_ref()),
-            Cell::from(finding.group.as_ref()),
-            Cell::from(finding.kernel.as_ref()),
-            Cell::from(finding.cost_ns),
-            Cell::from(finding.share_pct),
-            Cell::from(&finding.title),
-            Cell::from(window.map(|window| i64::from(window.rank))),
-            Cell::from(window.map(|window| &window.file)),
-            Cell::from(window.map(|window| window.begin_ns)),
-            Cell::from(window.map(|window| window.end_ns)),
-            Cell::from(finding.command.as_ref()),
-        ])?;
+/// A column, and its value in a row.
+struct Field<R> {
+    column: Column,
+    value: Box<Value<R>>,
+}
+
+/// Returns a value of a row.
+type Value<R> = dyn for<'r> Fn(&'r R) -> Shown<'r>;
+
+/// A value that is part of its row, or a text that is made of it.
+enum Shown<'r> {
+    Cell(Cell<'r>),
+    Made(String),
+}
+
+/// The columns of a table, in order.
+struct Fields<R>(Vec<Field<R>>);
+
+impl<R> Fields<R> {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    fn add(mut self, column: Column, value: impl for<'r> Fn(&'r R) -> Shown<'r> + 'static) -> Self {
+        self.0.push(Field {
+            column,
+            value: Box::new(value),
+        });
+        self
+    }
+}
+
+fn table<R>(name: &'static str, rows: &[R], Fields(fields): Fields<R>) -> Result<Table> {
+    let columns = fields.iter().map(|field| field.column.clone());
+    let mut table = Table::new(name, columns.collect())?;
+    for row in rows {
+        let shown: Vec<Shown<'_>> = fields.iter().map(|field| (field.value)(row)).collect();
+        let cells = shown.iter().map(|shown| match shown {
+            Shown::Cell(cell) => *cell,
+            Shown::Made(text) => Cell::Text(text),
+        });
+        table.push(&cells.collect::<Vec<_>>())?;
     }
     Ok(table)
 }
 
-fn ranks(fleet: &Fleet) -> Result<Table> {
-    let mut table = Table::new(
-        "ranks",
-        vec![
-            Column::int("rank"),
-            Column::text("host"),
-            Column::text("rack"),
-            Column::text("devices"),
-            Column::int("steps"),
-            ns("step_median_ns"),
-            ns("span_ns"),
-            ns("busy_ns"),
-            ns("comm_ns"),
-            ns("exposed_comm_ns"),
-            Column::int("part"),
-            Column::int("collectives"),
-            ns("waited_ns"),
-            ns("inflicted_ns"),
-            ns("inflicted_at_least_ns"),
-            ns("avoidable_ns"),
-            Column::real("delay_share_pct").unit(Unit::Pct),
-            Column::int("times_last"),
-            Column::real("kernel_time_ratio"),
-            Column::int("kernels_compared"),
-            ns("clock_ahead_ns"),
-            ns("clock_error_ns"),
-            Column::bool("complete"),
-            Column::int("slices"),
-            Column::int("kernels"),
-            Column::int("dropped"),
-            Column::int("lost"),
-            Column::int("bytes"),
-            Column::text("file"),
-        ],
-    )?;
-    for row in &fleet.ranks {
-        table.push(&[
-            Cell::Int(row.rank.into()),
-            Cell::from(row.host.as_ref()),
-            Cell::from(row.rack.as_ref()),
-            Cell::from(&row.devices),
-            int(row.steps),
-            Cell::from(row.step_median_ns),
-            Cell::Int(row.span_ns),
-            Cell::Int(row.busy_ns),
-            Cell::Int(row.comm_ns),
-            Cell::Int(row.exposed_comm_ns),
-            row.part.map_or(Cell::Null, size),
-            size(row.collectives),
-            Cell::from(row.waited_ns),
-            Cell::from(row.inflicted_ns),
-            Cell::from(row.inflicted_at_least_ns),
-            Cell::from(row.avoidable_ns),
-            Cell::from(row.delay_share_pct),
-            row.times_last.map_or(Cell::Null, size),
-            Cell::from(row.kernel_time_ratio),
-            size(row.kernels_compared),
-            Cell::from(row.clock_ahead_ns),
-            Cell::from(row.clock_error_ns),
-            Cell::Bool(row.complete),
-            int(row.slices),
-            int(row.kernels),
-            int(row.dropped),
-            int(row.lost),
-            int(row.bytes),
-            Cell::from(&row.file),
-        ])?;
-    }
-    Ok(table)
+fn ns(name: &'static str) -> Column {
+    Column::int(name).unit(Unit::Nanos)
 }
 
-fn factors(fleet: &Fleet) -> Result<Table> {
-    let mut table = Table::new(
-        "factors",
-        vec![
-            Column::text("factor"),
-            Column::text("value"),
-            Column::int("ranks"),
-            ns("delay_ns"),
-            Column::real("share_pct").unit(Unit::Pct),
-            Column::real("share_of_ranks_pct").unit(Unit::Pct),
-            Column::real("chance"),
-        ],
-    )?;
-    for row in &fleet.factors {
-        let chance = Some(row.chance).filter(|chance| !chance.is_nan());
-        table.push(&[
-            Cell::from(&row.factor),
-            Cell::from(&row.value),
-            size(row.ranks),
-            Cell::Int(row.delay_ns),
-            Cell::Real(row.share_pct),
-            Cell::Real(row.share_of_ranks_pct),
-            Cell::from(chance),
-        ])?;
-    }
-    Ok(table)
+fn pct(name: &'static str) -> Column {
+    Column::real(name).unit(Unit::Pct)
 }
 
-fn links(fleet: &Fleet) -> Result<Table> {
-    let mut table = Table::new(
-        "links",
-        vec![
-            Column::text("group"),
-            Column::text("members"),
-            Column::text("op"),
-            Column::int("bytes").unit(Unit::Bytes),
-            Column::int("ranks"),
-            Column::int("collectives"),
-            ns("transfer_ns"),
-            ns("usual_ns"),
-            Column::real("ratio"),
-            Column::int("groups_compared"),
-            Column::bool("is_slow"),
-        ],
-    )?;
-    for row in &fleet.links {
-        let members = joined(&row.members);
-        table.push(&[
-            Cell::from(&row.group),
-            Cell::from(&members),
-            Cell::from(&row.op),
-            int(row.bytes),
-            size(row.ranks),
-            size(row.collectives),
-            Cell::Int(row.transfer_ns),
-            Cell::Int(row.usual_ns),
-            Cell::Real(row.ratio),
-            size(row.groups_compared),
-            Cell::Bool(row.is_slow),
-        ])?;
-    }
-    Ok(table)
+/// Returns a value as it is.
+fn cell<'r>(value: impl Into<Cell<'r>>) -> Shown<'r> {
+    Shown::Cell(value.into())
 }
 
-/// Returns the columns of the groups of time.
-fn groups() -> impl Iterator<Item = Column> {
-    let names = Group::ALL.map(|group| format!("{}_ns", group.name()));
-    let columns = names.map(|name| Column::int(name).unit(Unit::Nanos));
-    columns.into_iter()
+/// Returns a count as a signed number.
+fn int(value: impl TryInto<i64>) -> Shown<'static> {
+    Shown::Cell(Cell::Int(value.try_into().unwrap_or(i64::MAX)))
 }
 
-fn budgets(fleet: &Fleet) -> Result<Table> {
-    let mut columns = vec![
-        Column::int("rank"),
-        Column::text("phase"),
-        Column::int("steps"),
-        ns("time_ns"),
-        ns("median_ns"),
-    ];
-    columns.extend(groups());
-    let mut table = Table::new("budgets", columns)?;
-    for row in &fleet.budgets {
-        let mut cells = vec![
-            Cell::Int(row.rank.into()),
-            Cell::from(&row.phase),
-            int(row.steps),
-            Cell::Int(row.time_ns),
-            Cell::Int(row.median_ns),
-        ];
-        let of = Group::ALL.map(|group| row.groups.get(group.name()).copied().unwrap_or(0));
-        cells.extend(of.map(Cell::Int));
-        table.push(&cells)?;
-    }
-    Ok(table)
+/// Returns a count that may be unknown.
+fn maybe(value: Option<impl TryInto<i64>>) -> Shown<'static> {
+    value.map_or(Shown::Cell(Cell::Null), int)
 }
 
-fn steps(fleet: &Fleet) -> Result<Table> {
-    let mut columns = vec![
-        Column::int("rank"),
-        Column::int("step"),
-        Column::text("phase"),
-        Column::int("begin_ns"),
-        ns("duration_ns"),
-        ns("late_ns"),
-    ];
-    columns.extend(groups());
-    let mut table = Table::new("steps", columns)?;
-    for row in &fleet.steps {
-        let mut cells = vec![
-            Cell::Int(row.rank.into()),
-            Cell::Int(row.step),
-            Cell::from(&row.phase),
-            Cell::Int(row.begin_ns),
-            Cell::Int(row.duration_ns),
-            Cell::Int(row.late_ns),
-        ];
-        cells.extend(row.groups.iter().map(|time| Cell::Int(*time)));
-        table.push(&cells)?;
-    }
-    Ok(table)
+fn joined(ranks: &[u32]) -> Shown<'static> {
+    let texts: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    Shown::Made(texts.join(","))
 }
 
-fn kernels(fleet: &Fleet) -> Result<Table> {
-    let mut table = Table::new(
-        "kernels",
-        vec![
-            Column::text("name"),
-            Column::text("shape"),
-            Column::text("class"),
-            Column::int("ranks"),
-            Column::int("count"),
-            ns("sum_ns"),
-            ns("median_ns"),
-            ns("p99_ns"),
-        ],
-    )?;
-    for row in &fleet.kernels {
-        table.push(&[
-            Cell::from(&row.name),
-            Cell::from(row.shape.as_ref()),
-            Cell::from(&row.class),
-            size(row.ranks),
-            int(row.count),
-            Cell::Int(row.sum_ns),
-            Cell::Int(row.median_ns),
-            Cell::Int(row.p99_ns),
-        ])?;
-    }
-    Ok(table)
+fn findings() -> Fields<Finding> {
+    Fields::<Finding>::new()
+        .add(Column::text("id"), |row| cell(&row.id))
+        .add(Column::text("kind"), |row| cell(row.kind.name()))
+        .add(Column::text("strength"), |row| cell(row.strength.name()))
+        .add(Column::text("ranks"), |row| joined(&row.ranks))
+        .add(Column::text("rack"), |row| cell(row.rack.as_ref()))
+        .add(Column::text("host"), |row| cell(row.host.as_ref()))
+        .add(Column::text("group"), |row| cell(row.group.as_ref()))
+        .add(Column::text("kernel"), |row| cell(row.kernel.as_ref()))
+        .add(ns("cost_ns"), |row| cell(row.cost_ns))
+        .add(pct("share_pct"), |row| cell(row.share_pct))
+        .add(Column::text("title"), |row| cell(&row.title))
+        .add(Column::int("rank"), |row| {
+            maybe(row.window.as_ref().map(|w| w.rank))
+        })
+        .add(Column::text("file"), |row| {
+            cell(row.window.as_ref().map(|w| &w.file))
+        })
+        .add(Column::int("begin_ns"), |row| {
+            cell(row.window.as_ref().map(|w| w.begin_ns))
+        })
+        .add(Column::int("end_ns"), |row| {
+            cell(row.window.as_ref().map(|w| w.end_ns))
+        })
+        .add(Column::text("command"), |row| cell(row.command.as_ref()))
 }
 
-fn classes(fleet: &Fleet) -> Result<Table> {
-    let mut table = Table::new(
-        "classes",
-        vec![
-            Column::text("class"),
-            Column::int("count"),
-            ns("sum_ns"),
-            ns("median_ns"),
-            ns("p99_ns"),
-        ],
-    )?;
-    for row in &fleet.classes {
-        table.push(&[
-            Cell::from(&row.class),
-            int(row.count),
-            Cell::Int(row.sum_ns),
-            Cell::Int(row.median_ns),
-            Cell::Int(row.p99_ns),
-        ])?;
-    }
-    Ok(table)
+fn ranks() -> Fields<RankRow> {
+    Fields::<RankRow>::new()
+        .add(Column::int("rank"), |row| int(row.rank))
+        .add(Column::text("host"), |row| cell(row.host.as_ref()))
+        .add(Column::text("rack"), |row| cell(row.rack.as_ref()))
+        .add(Column::text("devices"), |row| cell(&row.devices))
+        .add(Column::int("steps"), |row| int(row.steps))
+        .add(ns("step_median_ns"), |row| cell(row.step_median_ns))
+        .add(ns("span_ns"), |row| cell(row.span_ns))
+        .add(ns("busy_ns"), |row| cell(row.busy_ns))
+        .add(ns("comm_ns"), |row| cell(row.comm_ns))
+        .add(ns("exposed_comm_ns"), |row| cell(row.exposed_comm_ns))
+        .add(Column::int("part"), |row| maybe(row.part))
+        .add(Column::int("collectives"), |row| int(row.collectives))
+        .add(ns("waited_ns"), |row| cell(row.waited_ns))
+        .add(ns("inflicted_ns"), |row| cell(row.inflicted_ns))
+        .add(ns("inflicted_at_least_ns"), |row| {
+            cell(row.inflicted_at_least_ns)
+        })
+        .add(ns("avoidable_ns"), |row| cell(row.avoidable_ns))
+        .add(pct("delay_share_pct"), |row| cell(row.delay_share_pct))
+        .add(Column::int("times_last"), |row| maybe(row.times_last))
+        .add(Column::real("kernel_time_ratio"), |row| {
+            cell(row.kernel_time_ratio)
+        })
+        .add(Column::int("kernels_compared"), |row| {
+            int(row.kernels_compared)
+        })
+        .add(ns("clock_ahead_ns"), |row| cell(row.clock_ahead_ns))
+        .add(ns("clock_error_ns"), |row| cell(row.clock_error_ns))
+        .add(Column::bool("complete"), |row| cell(row.complete))
+        .add(Column::int("slices"), |row| int(row.slices))
+        .add(Column::int("kernels"), |row| int(row.kernels))
+        .add(Column::int("dropped"), |row| int(row.dropped))
+        .add(Column::int("lost"), |row| int(row.lost))
+        .add(Column::int("bytes"), |row| int(row.bytes))
+        .add(Column::text("file"), |row| cell(&row.file))
 }
 
-fn failures(fleet: &Fleet) -> Result<Table> {
-    let mut table = Table::new(
-        "failures",
-        vec![
-            Column::int("rank"),
-            Column::text("file"),
-            Column::text("error"),
-        ],
-    )?;
-    for row in &fleet.failures {
-        table.push(&[
-            Cell::from(row.rank.map(i64::from)),
-            Cell::from(&row.file),
-            Cell::from(&row.error),
-        ])?;
-    }
-    Ok(table)
+fn factors() -> Fields<FactorRow> {
+    Fields::<FactorRow>::new()
+        .add(Column::text("factor"), |row| cell(&row.factor))
+        .add(Column::text("value"), |row| cell(&row.value))
+        .add(Column::int("ranks"), |row| int(row.ranks))
+        .add(ns("delay_ns"), |row| cell(row.delay_ns))
+        .add(pct("share_pct"), |row| cell(row.share_pct))
+        .add(pct("share_of_ranks_pct"), |row| {
+            cell(row.share_of_ranks_pct)
+        })
+        .add(Column::real("chance"), |row| {
+            cell(Some(row.chance).filter(|chance| !chance.is_nan()))
+        })
+}
+
+fn links() -> Fields<LinkRow> {
+    Fields::<LinkRow>::new()
+        .add(Column::text("group"), |row| cell(&row.group))
+        .add(Column::text("members"), |row| joined(&row.members))
+        .add(Column::text("op"), |row| cell(&row.op))
+        .add(Column::int("bytes").unit(Unit::Bytes), |row| int(row.bytes))
+        .add(Column::int("ranks"), |row| int(row.ranks))
+        .add(Column::int("collectives"), |row| int(row.collectives))
+        .add(ns("transfer_ns"), |row| cell(row.transfer_ns))
+        .add(ns("usual_ns"), |row| cell(row.usual_ns))
+        .add(Column::real("ratio"), |row| cell(row.ratio))
+        .add(Column::int("groups_compared"), |row| {
+            int(row.groups_compared)
+        })
+        .add(Column::bool("is_slow"), |row| cell(row.is_slow))
+}
+
+/// Returns the column of a group of time.
+fn of_group(group: Group) -> Column {
+    Column::int(format!("{}_ns", group.name())).unit(Unit::Nanos)
+}
+
+fn budgets() -> Fields<BudgetRow> {
+    let fields = Fields::<BudgetRow>::new()
+        .add(Column::int("rank"), |row| int(row.rank))
+        .add(Column::text("phase"), |row| cell(&row.phase))
+        .add(Column::int("steps"), |row| int(row.steps))
+        .add(ns("time_ns"), |row| cell(row.time_ns))
+        .add(ns("median_ns"), |row| cell(row.median_ns));
+    Group::ALL.into_iter().fold(fields, |fields, group| {
+        fields.add(of_group(group), move |row| {
+            cell(row.groups.get(group.name()).copied().unwrap_or(0))
+        })
+    })
+}
+
+fn steps() -> Fields<StepRow> {
+    let fields = Fields::<StepRow>::new()
+        .add(Column::int("rank"), |row| int(row.rank))
+        .add(Column::int("step"), |row| cell(row.step))
+        .add(Column::text("phase"), |row| cell(&row.phase))
+        .add(Column::int("begin_ns"), |row| cell(row.begin_ns))
+        .add(ns("duration_ns"), |row| cell(row.duration_ns))
+        .add(ns("late_ns"), |row| cell(row.late_ns));
+    let groups = Group::ALL.into_iter().enumerate();
+    groups.fold(fields, |fields, (at, group)| {
+        fields.add(of_group(group), move |row| {
+            cell(row.groups.get(at).copied())
+        })
+    })
+}
+
+fn kernels() -> Fields<KernelRow> {
+    Fields::<KernelRow>::new()
+        .add(Column::text("name"), |row| cell(&row.name))
+        .add(Column::text("shape"), |row| cell(row.shape.as_ref()))
+        .add(Column::text("class"), |row| cell(&row.class))
+        .add(Column::int("ranks"), |row| int(row.ranks))
+        .add(Column::int("count"), |row| int(row.count))
+        .add(ns("sum_ns"), |row| cell(row.sum_ns))
+        .add(ns("median_ns"), |row| cell(row.median_ns))
+        .add(ns("p99_ns"), |row| cell(row.p99_ns))
+}
+
+fn classes() -> Fields<ClassRow> {
+    Fields::<ClassRow>::new()
+        .add(Column::text("class"), |row| cell(&row.class))
+        .add(Column::int("count"), |row| int(row.count))
+        .add(ns("sum_ns"), |row| cell(row.sum_ns))
+        .add(ns("median_ns"), |row| cell(row.median_ns))
+        .add(ns("p99_ns"), |row| cell(row.p99_ns))
+}
+
+fn failures() -> Fields<Failure> {
+    Fields::<Failure>::new()
+        .add(Column::int("rank"), |row| maybe(row.rank))
+        .add(Column::text("file"), |row| cell(&row.file))
+        .add(Column::text("error"), |row| cell(&row.error))
 }
 
 /// Returns the ranks that others wait for longest, in the columns that fit 80 columns of text.
@@ -389,7 +332,10 @@ pub fn latest(fleet: &Fleet, rows: usize) -> Result<Table> {
             Cell::from(row.host.as_ref()),
             Cell::from(row.inflicted_ns),
             Cell::from(row.delay_share_pct),
-            row.times_last.map_or(Cell::Null, size),
+            Cell::from(
+                row.times_last
+                    .map(|times| i64::try_from(times).unwrap_or(i64::MAX)),
+            ),
             Cell::from(row.waited_ns),
             Cell::from(row.step_median_ns),
             Cell::from(ratio.as_ref()),

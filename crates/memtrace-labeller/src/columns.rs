@@ -6,10 +6,12 @@ use crate::schema::{NATIVE_COLUMNS, TRACE_COLUMNS};
 
 /// A cell of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cell<'a> {
+pub enum Cell<'a> {
     /// Nothing is known.
     Null,
+    /// A text.
     Text(&'a str),
+    /// A number.
     Number(u64),
     /// A number beyond 64 bits, in decimal.
     Wide(&'a str),
@@ -34,8 +36,8 @@ pub(crate) fn place(name: &str) -> Option<usize> {
     all().position(|known| known == name)
 }
 
-/// The cells of a row, in the order of [`all`] columns.
-pub(crate) fn cells<'a>(row: &Access, names: &'a Names) -> [Cell<'a>; 24] {
+/// Returns the cells of a row: those of [`TRACE_COLUMNS`], then those of [`NATIVE_COLUMNS`].
+pub fn cells<'a>(row: &Access, names: &'a Names) -> [Cell<'a>; 24] {
     let text = |name: Name| names.get(name).map_or(Cell::Null, Cell::Text);
     fn number(value: Option<impl Into<u64>>) -> Cell<'static> {
         value.map_or(Cell::Null, |value| Cell::Number(value.into()))

@@ -73,6 +73,7 @@ mod symbols;
 mod tensors;
 
 pub use access::{Access, PAGE_BYTES};
+pub use columns::{Cell, cells};
 pub use data_source::DataSource;
 pub use error::{Error, Result};
 pub use input::{InputFormat, InputOptions, RowStream};

@@ -61,6 +61,7 @@
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
+mod access_rows;
 mod answers;
 mod collect;
 mod compare;
@@ -83,6 +84,7 @@ mod text;
 mod tiers;
 mod validity;
 
+pub use access_rows::{pass_accesses, run_name};
 pub use answers::{Answer, answers};
 pub use collect::{
     FIRST_TOUCHES, PROMPTS_FILE, RunOptions, RunResult, Stop, next_folder, run_command,

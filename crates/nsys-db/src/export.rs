@@ -170,6 +170,44 @@ impl Export {
         }
     }
 
+    /// Returns the columns of a table with their types as SQLite declares them; `None` if there is no such table.
+    pub fn columns(&self, table: &str) -> Option<Vec<(String, String)>> {
+        match &self.tables {
+            Tables::Sqlite(database) => {
+                let columns = database.table(table)?.def().columns.iter();
+                Some(
+                    columns
+                        .map(|column| (column.name.clone(), column.declared.clone()))
+                        .collect(),
+                )
+            }
+            Tables::Parquet(folder) => {
+                let columns = folder.columns(table)?.into_iter();
+                Some(columns.map(|(name, ty)| (name, ty.to_owned())).collect())
+            }
+        }
+    }
+
+    /// Does the same as [`Export::scan`] with columns whose number is not known in advance.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Export::scan`].
+    pub fn scan_list<E: From<Error> + From<sqlite_scan::Error>>(
+        &self,
+        table: &str,
+        columns: &[&str],
+        each: impl FnMut(i64, &[Value<'_>]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        match &self.tables {
+            Tables::Sqlite(database) => match database.table(table) {
+                Some(table) => table.scan_list(columns, each),
+                None => Ok(()),
+            },
+            Tables::Parquet(folder) => folder.scan_list(table, columns, each),
+        }
+    }
+
     /// Passes columns of every row to `each`, parts of the table on up to `threads` threads, each part with a state of its own;
     /// the states come back in the order of the rows. A Parquet file is one part.
     ///

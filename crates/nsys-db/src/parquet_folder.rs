@@ -102,6 +102,15 @@ impl Folder {
             .is_some_and(|table| table.column(column).is_some())
     }
 
+    /// Returns the columns of a table, each with the name of its type in SQLite.
+    pub(crate) fn columns(&self, table: &str) -> Option<Vec<(String, &'static str)>> {
+        let fields = self.tables.get(table)?.metadata.schema().fields();
+        let column = |field: &std::sync::Arc<arrow_schema::Field>| {
+            (field.name().clone(), type_name(field.data_type()))
+        };
+        Some(fields.iter().map(column).collect())
+    }
+
     pub(crate) fn rows(&self, table: &str) -> u64 {
         let rows = |table: &Table| table.metadata.metadata().file_metadata().num_rows();
         self.tables
@@ -117,6 +126,19 @@ impl Folder {
         columns: [&str; N],
         mut each: impl FnMut(i64, [Value<'_>; N]) -> Result<()>,
     ) -> Result<()> {
+        self.scan_list(table, &columns, |number, values| {
+            let value = |at: usize| values.get(at).copied().unwrap_or(Value::Null);
+            each(number, std::array::from_fn(value))
+        })
+    }
+
+    /// Does the same with columns whose number is not known in advance.
+    pub(crate) fn scan_list<E: From<Error>>(
+        &self,
+        table: &str,
+        columns: &[&str],
+        mut each: impl FnMut(i64, &[Value<'_>]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let Some(table) = self.tables.get(table) else {
             return Ok(());
         };
@@ -125,7 +147,8 @@ impl Folder {
             reason,
         };
         let file = File::open(&table.path).map_err(|error| failed(error.to_string()))?;
-        let places = columns.map(|column| table.column(column));
+        let places = columns.iter().map(|column| table.column(column));
+        let places: Vec<Option<usize>> = places.collect();
         let mut wanted: Vec<usize> = places.iter().flatten().copied().collect();
         wanted.sort_unstable();
         wanted.dedup();
@@ -141,21 +164,22 @@ impl Folder {
         let mut number = 0;
         for batch in reader {
             let batch = batch.map_err(|error| failed(error.to_string()))?;
-            let mut of = Vec::with_capacity(N);
-            for place in places {
+            let mut of = Vec::with_capacity(places.len());
+            for place in &places {
+                let place = *place;
                 let at = place.and_then(|place| wanted.binary_search(&place).ok());
                 let column = at.map(|at| Column::new(batch.column(at)));
                 of.push(column.transpose().map_err(failed)?);
             }
             for row in 0..batch.num_rows() {
                 number += 1;
-                let mut values = [Value::Null; N];
+                let mut values = vec![Value::Null; of.len()];
                 for (value, column) in values.iter_mut().zip(&of) {
                     if let Some(column) = column {
                         *value = column.value(row);
                     }
                 }
-                each(number, values)?;
+                each(number, &values)?;
             }
         }
         Ok(())
@@ -168,6 +192,21 @@ impl Table {
         fields
             .iter()
             .position(|field| field.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Returns the type in SQLite of the values that [`Column`] makes.
+fn type_name(ty: &DataType) -> &'static str {
+    match ty {
+        DataType::Dictionary(_, value) => type_name(value),
+        DataType::Boolean | DataType::Timestamp(..) | DataType::Duration(_) => "INTEGER",
+        ty if ty.is_integer() => "INTEGER",
+        ty if ty.is_floating() => "REAL",
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => "BLOB",
+        _ => "TEXT",
     }
 }
 

@@ -291,6 +291,14 @@ fn workload(report: &Report) -> String {
     if let (Some(mix), true) = (&report.mix, of(report, "phase_share_pct").is_some()) {
         return format!("The mix of steps changed: {}{tail}", mix.said());
     }
+    let is_unequal = of(report, "kernel_ratio_spread").is_some()
+        || of(report, "attention_beyond_matrix_pct").is_some();
+    if steps.is_empty() && is_unequal {
+        return format!(
+            "The same kernels are slower by different factors: other requests (longer contexts, larger batches), or another process that takes \
+             time of the GPU: the recording does not tell{tail}"
+        );
+    }
     if steps.is_empty() {
         return format!(
             "The requests are others: kernels were called more or less often, or for other shapes{tail}"
@@ -611,6 +619,11 @@ pub(crate) fn of_report(report: &Report) -> String {
             ),
         };
         text += &format!("; the mix of steps {how}: {}", mix.said());
+    }
+    // Names of metrics keep their letters.
+    let word = text.split_whitespace().next().unwrap_or_default();
+    if word.contains('_') {
+        return text;
     }
     let mut letters = text.chars();
     match letters.next() {

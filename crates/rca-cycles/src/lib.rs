@@ -78,9 +78,9 @@ mod waits;
 pub const ARG_KEYS: &[&str] = &trace_model::kernel::with_index_keys::<5, 15>([
     "hostname",
     "args",
-    COPY_SIZE_KEYS[0],
-    COPY_SIZE_KEYS[1],
-    COPY_SIZE_KEYS[2],
+    trace_model::kernel::COPY_SIZE_KEYS[0],
+    trace_model::kernel::COPY_SIZE_KEYS[1],
+    trace_model::kernel::COPY_SIZE_KEYS[2],
 ]);
 
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analyse, spans};

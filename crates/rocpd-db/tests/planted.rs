@@ -499,6 +499,39 @@ fn a_trace_of_the_records() {
     let launches = truth.domains["HIP"]["hipLaunchKernel"].calls;
     let flows = trace.flows().iter().count() as u64;
     assert!(flows >= launches, "{flows} arrows");
+    // Copies state their sizes, as those of other profilers do.
+    let sizes = trace_model::kernel::CopySizes::new(&trace);
+    let copies = trace
+        .slices()
+        .filter(|slice| slice.category() == Some("memory_copy"));
+    let sizes: Vec<Option<i64>> = copies.map(|slice| sizes.of(slice)).collect();
+    let filter = Filter::default();
+    let scan = set.scan::<rocpd_db::Copy<'_>>(&filter, Order::Start);
+    let expected: Vec<Option<i64>> = scan
+        .unwrap()
+        .map(|copy| Some(copy.unwrap().size_bytes))
+        .collect();
+    let sorted = |mut list: Vec<Option<i64>>| {
+        list.sort_unstable();
+        list
+    };
+    assert!(!expected.is_empty());
+    assert_eq!(sorted(sizes), sorted(expected));
+    // The GPUs with their numbers and names.
+    let listed = trace.meta().entry("deviceProperties").unwrap();
+    let listed: serde_json::Value = serde_json::from_str(listed).unwrap();
+    let numbers: Vec<i64> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|gpu| gpu["id"].as_i64().unwrap())
+        .collect();
+    assert_eq!(numbers, [1, 2]);
+    assert!(
+        listed[0]["name"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty())
+    );
 }
 
 #[test]

@@ -9,6 +9,8 @@ pub struct ColumnDef {
     pub is_rowid: bool,
     /// Integer given by DEFAULT, for rows that were written before the column was added.
     pub default: Option<i64>,
+    /// Type as it is declared, in upper case; empty without one. SQLite takes it for a preference.
+    pub declared: String,
     /// `true` if its type is INTEGER.
     pub(crate) is_integer: bool,
 }
@@ -105,9 +107,33 @@ fn column(definition: &[&Token], columns: &mut Columns) -> Option<()> {
         name,
         is_rowid: is_integer && has("PRIMARY", "KEY"),
         default,
+        declared: declared(definition),
         is_integer,
     });
     Some(())
+}
+
+/// Returns the words of the type of a column: those before its first constraint.
+fn declared(definition: &[&Token]) -> String {
+    const CONSTRAINTS: [&str; 11] = [
+        "CONSTRAINT",
+        "PRIMARY",
+        "NOT",
+        "NULL",
+        "UNIQUE",
+        "CHECK",
+        "DEFAULT",
+        "COLLATE",
+        "REFERENCES",
+        "GENERATED",
+        "AS",
+    ];
+    let words = definition.iter().skip(1).map_while(|token| match token {
+        Token::Word(word) if CONSTRAINTS.iter().any(|c| word.eq_ignore_ascii_case(c)) => None,
+        Token::Word(word) | Token::Quoted(word) => Some(word.to_ascii_uppercase()),
+        _ => None,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Marks the column of `PRIMARY KEY (column)` as the row id, if it is an INTEGER.
@@ -204,6 +230,18 @@ mod tests {
         let columns = columns_of(sql).unwrap().stored;
         assert!(columns[0].is_rowid && !columns[1].is_rowid);
         assert_eq!(columns[3].default, Some(7));
+        let declared: Vec<&str> = columns.iter().map(|c| c.declared.as_str()).collect();
+        assert_eq!(declared, ["INTEGER", "TEXT", "BIGINT", "INT", "JSONB"]);
+        let types = columns_of(
+            "CREATE TABLE t (a, b double precision, c VARCHAR(20) NOT NULL, d AS (a) STORED)",
+        );
+        let types: Vec<String> = types
+            .unwrap()
+            .stored
+            .into_iter()
+            .map(|c| c.declared)
+            .collect();
+        assert_eq!(types, ["", "DOUBLE PRECISION", "VARCHAR", ""]);
         let keyed = |sql| columns_of(sql).unwrap().stored[0].is_rowid;
         assert!(keyed(
             "CREATE TABLE t (id INTEGER, b TEXT, PRIMARY KEY (\"ID\"))"

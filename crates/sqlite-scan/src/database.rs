@@ -17,6 +17,9 @@ use crate::scratch::Scratch;
 /// Leaves of a part of a parallel scan: a megabyte or two, so that few rows are read in vain before an error.
 const PART_LEAVES: usize = 512;
 
+/// Maximum number of columns of [`Table::scan_list`].
+pub const MAX_LISTED: usize = 254;
+
 /// A SQLite file, opened for reading.
 #[derive(Debug)]
 pub struct Database {
@@ -154,6 +157,32 @@ impl<'d> Table<'d> {
             each(rowid, values)?;
         }
         Ok(())
+    }
+
+    /// Does the same with columns whose number is not known in advance: at most [`MAX_LISTED`], further ones are left out.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Table::scan`].
+    pub fn scan_list<E: From<Error>>(
+        &self,
+        columns: &[&str],
+        mut each: impl FnMut(i64, &[Value<'_>]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        // No column has an empty name, so that what is too much reads as NULL and is not passed on.
+        fn filled<'c, const N: usize>(columns: &[&'c str]) -> [&'c str; N] {
+            std::array::from_fn(|at| columns.get(at).copied().unwrap_or_default())
+        }
+        let count = columns.len().min(MAX_LISTED);
+        let mut pass =
+            |rowid: i64, values: &[Value<'_>]| each(rowid, values.get(..count).unwrap_or_default());
+        match count {
+            0..=8 => self.scan(filled::<8>(columns), |id, values| pass(id, &values)),
+            9..=32 => self.scan(filled::<32>(columns), |id, values| pass(id, &values)),
+            _ => self.scan(filled::<MAX_LISTED>(columns), |id, values| {
+                pass(id, &values)
+            }),
+        }
     }
 
     /// Passes the columns of every row to `each`, parts of the table on up to `threads` threads. Each part has a state of its

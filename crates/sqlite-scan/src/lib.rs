@@ -45,7 +45,7 @@ mod scratch;
 pub use btree::{Cursor, Leaves, Lookup, Row};
 pub use catalog::{Catalog, CatalogTable, IgnoredTable};
 pub use columns::ColumnDef;
-pub use database::{Database, Table};
+pub use database::{Database, MAX_LISTED, Table};
 pub use error::{Error, Result};
 pub use file::{PageFile, check_sidecars};
 pub use record::{Pick, Value};

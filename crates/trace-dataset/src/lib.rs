@@ -10,6 +10,8 @@
 //!
 //! [`make()`] is the same for files other than tables: it calls a [`Maker`] with each input, and knows what is there already.
 //!
+//! [`add_table`] writes a table that is made of all inputs together, such as `findings`.
+//!
 //! The crate reads no traces ([`Reader`] does) and computes no numbers.
 
 mod error;
@@ -20,5 +22,5 @@ mod write;
 
 pub use error::Error;
 pub use export::{Export, Reader, export};
-pub use make::{Input, Job, Made, Maker, Report, Target, hash_of, in_parallel, make};
+pub use make::{Input, Job, Made, Maker, Report, Target, add_table, hash_of, in_parallel, make};
 pub use manifest::{Done, MANIFEST, Manifest, damaged, is_data_set};

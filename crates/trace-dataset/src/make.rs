@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use sha2::{Digest as _, Sha256};
+use trace_tables::Beside;
+use trace_tables::catalogue::TableSpec;
 use trace_tables::scan::runs_of;
 
 use crate::error::Error;
@@ -394,6 +396,36 @@ fn write_failures(folder: &Path, aside: &Path, manifest: &Manifest) -> Result<()
     write::failures(&made, &rows)?;
     let target = table.join("part-000000.parquet");
     fs::rename(&made, &target).map_err(Error::io("write", &target))
+}
+
+/// Writes a table that is made of all inputs together, in place of an earlier one: `table=NAME/part-000000.parquet`. Returns its number of
+/// rows, or the reason why it cannot be made; there is none then.
+///
+/// # Errors
+///
+/// Returns an error if the folder cannot be written.
+pub fn add_table(
+    folder: &Path,
+    table: &TableSpec,
+    beside: &dyn Beside,
+) -> Result<Result<u64, String>, Error> {
+    let aside = state(folder).join("tmp");
+    fs::create_dir_all(&aside).map_err(Error::io("create the folder", &aside))?;
+    let _lock = lock(folder)?;
+    let made = aside.join(table.name);
+    let written = write::beside(&made, table, beside)?;
+    let own = folder.join(format!("table={}", table.name));
+    if own.exists() {
+        fs::remove_dir_all(&own).map_err(Error::io("remove", &own))?;
+    }
+    if written.is_ok() {
+        fs::create_dir_all(&own).map_err(Error::io("create the folder", &own))?;
+        let target = own.join("part-000000.parquet");
+        fs::rename(&made, &target).map_err(Error::io("write", &target))?;
+    }
+    // Nothing is left aside; an error is of no consequence.
+    let _ = fs::remove_dir_all(&aside);
+    Ok(written)
 }
 
 /// Returns the SHA-256 of a file in hexadecimal.

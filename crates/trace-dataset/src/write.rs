@@ -13,7 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use trace_tables::catalogue::{CATALOGUE_VERSION, TableSpec};
-use trace_tables::{Recording, Request, scan};
+use trace_tables::{Beside, Recording, Request, scan};
 
 use crate::error::Error;
 
@@ -61,6 +61,31 @@ pub(crate) fn table(path: &Path, recording: &Recording, table: &TableSpec) -> Re
     };
     done.and_then(|()| out.close()).map_err(encoding(path))?;
     Ok(rows)
+}
+
+/// Writes a table that is not made of recordings alone, and returns its number of rows, or the reason why it cannot be made.
+pub(crate) fn beside(
+    path: &Path,
+    table: &TableSpec,
+    beside: &dyn Beside,
+) -> Result<Result<u64, String>, Error> {
+    let mut out = writer(path, table.schema())?;
+    let columns: Vec<usize> = (0..table.columns().count()).collect();
+    let mut rows = 0_u64;
+    let mut failed = None;
+    let made = beside.read(table.name, &columns, &mut |batch: RecordBatch| {
+        rows += u64::try_from(batch.num_rows()).unwrap_or_default();
+        failed = out.write(&batch).err();
+        failed.is_none()
+    });
+    if let Some(error) = failed {
+        return Err(encoding(path)(error));
+    }
+    if let Err(why) = made {
+        return Ok(Err(why));
+    }
+    out.close().map_err(encoding(path))?;
+    Ok(Ok(rows))
 }
 
 /// Writes the inputs that could not be read, each with the reason.

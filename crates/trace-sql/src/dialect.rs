@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem,
-    SetExpr, Statement, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
-    visit_relations,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, OrderByExpr,
+    OrderByKind, Query, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut, WindowType,
+    visit_expressions, visit_expressions_mut, visit_relations,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -161,8 +161,8 @@ fn regex_of_glob(pattern: &str) -> String {
     regex
 }
 
-/// Gives a statement the meaning that it has in Perfetto: `group_concat`, equal columns of one `SELECT`, and `LIKE` that ignores the
-/// case of letters in queries over Perfetto's views.
+/// Gives a statement the meaning that it has in Perfetto: `group_concat`, equal columns of one `SELECT`, and in queries over Perfetto's
+/// views `LIKE` that ignores the case of letters, and null before all values.
 pub(crate) fn translate(statement: &mut Statement) {
     let _ = VisitMut::visit(statement, &mut Repeated);
     tell_casts_apart(statement);
@@ -171,6 +171,9 @@ pub(crate) fn translate(statement: &mut Statement) {
         false => ControlFlow::Continue(()),
     })
     .is_break();
+    if over_views {
+        let _ = VisitMut::visit(statement, &mut NullsAsInSqlite);
+    }
     let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
         match expr {
             Expr::Like {
@@ -193,6 +196,38 @@ pub(crate) fn translate(statement: &mut Statement) {
         }
         ControlFlow::Continue(())
     });
+}
+
+/// Sorts null before all values, as SQLite does and DataFusion does not.
+struct NullsAsInSqlite;
+
+impl VisitorMut for NullsAsInSqlite {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(order) = &mut query.order_by
+            && let OrderByKind::Expressions(expressions) = &mut order.kind
+        {
+            expressions.iter_mut().for_each(nulls_first);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(Function {
+            over: Some(WindowType::WindowSpec(window)),
+            ..
+        }) = expr
+        {
+            window.order_by.iter_mut().for_each(nulls_first);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn nulls_first(order: &mut OrderByExpr) {
+    let is_descending = order.options.asc == Some(false);
+    order.options.nulls_first.get_or_insert(!is_descending);
 }
 
 /// Names columns that a `SELECT` repeats, which DataFusion refuses.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::common::{DataFusionError, ScalarValue, TableReference};
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
@@ -18,15 +18,19 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::StreamExt as _;
 use trace_tables::catalogue::{
-    ArgKeys, ColumnSpec, ColumnType, FAILURES, FAILURES_COLUMNS, TABLES, VIEWS,
+    ArgKeys, BESIDE, ColumnSpec, ColumnType, FAILURES, FAILURES_COLUMNS, TABLES, VIEWS,
 };
 use trace_tables::scan::top_key;
 
+use crate::beside::{BesideTable, WithOwn, meant};
 use crate::error::{ErrorKind, Names, SqlError};
+use crate::folder::FileTable;
 use crate::functions::Place;
 use crate::provider::CatalogueTable;
+use crate::quoting::Quoting;
 use crate::store::{Inputs, Store, Wanted};
 use crate::stored::Stored;
 use crate::{dialect, exact, failures, functions, statement};
@@ -92,6 +96,10 @@ pub struct Engine {
     context: SessionContext,
     runtime: tokio::runtime::Runtime,
     store: Option<Arc<Store>>,
+    /// What has tables of its own beside the catalogue.
+    inputs: Option<Arc<dyn Inputs>>,
+    /// The tables, if they are not those of the catalogue: name and meaning.
+    others: Option<Vec<(String, String)>>,
     options: Options,
 }
 
@@ -114,13 +122,25 @@ impl Engine {
     ///
     /// Returns an error if the engine cannot start, which is a defect or a lack of threads or memory.
     pub fn new(inputs: Arc<dyn Inputs>, options: Options) -> Result<Self, SqlError> {
-        let store = Arc::new(Store::new(inputs, options.memory));
-        let engine = Self::start(options, &Place::Recordings(Arc::clone(&store)))?;
+        let store = Arc::new(Store::new(Arc::clone(&inputs), options.memory));
+        let mut engine = Self::start(options, &Place::Recordings(Arc::clone(&store)))?;
+        engine.add_own(&inputs)?;
         for table in TABLES {
             let provider = CatalogueTable {
                 table,
                 store: Arc::clone(&store),
                 threads: engine.options.threads.get(),
+            };
+            let added = engine
+                .context
+                .register_table(table.name, Arc::new(provider));
+            added.map_err(failed)?;
+        }
+        for table in BESIDE {
+            let provider = BesideTable {
+                name: table.name.to_owned(),
+                schema: table.schema(),
+                inputs: Arc::clone(&inputs),
             };
             let added = engine
                 .context
@@ -149,9 +169,8 @@ impl Engine {
             .collect();
         let stored = Arc::new(Stored::new(&real, &left_out));
         let engine = Self::start(options, &Place::DataSet(Arc::clone(&stored)))?;
-        let own = TABLES
-            .iter()
-            .map(|table| (table.name, stored_schema(table.columns())));
+        let own = TABLES.iter().chain(BESIDE);
+        let own = own.map(|table| (table.name, stored_schema(table.columns())));
         let failures = stored_schema(FAILURES_COLUMNS.iter());
         for (name, schema) in own.chain([(FAILURES, failures)]) {
             let provider = stored_table(&stored, name, schema)?;
@@ -160,6 +179,37 @@ impl Engine {
         }
         engine.add_views()?;
         Ok(engine)
+    }
+
+    /// Makes tables of Parquet files, each in a file of its own, in place of those of the catalogue.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file cannot be read.
+    pub fn folder(folder: &Path, tables: &[FileTable], options: Options) -> Result<Self, SqlError> {
+        let stored = Arc::new(Stored::new(folder, &options.left_out));
+        let mut engine = Self::start(options, &Place::DataSet(stored))?;
+        for table in tables {
+            let provider = table.provider()?;
+            let added = engine.context.register_table(&table.name, provider);
+            added.map_err(failed)?;
+        }
+        let others = tables.iter();
+        let others = others.map(|table| (table.name.clone(), table.doc.clone()));
+        engine.others = Some(others.collect());
+        Ok(engine)
+    }
+
+    /// Puts the tables that inputs bring along behind those that are registered.
+    fn add_own(&mut self, inputs: &Arc<dyn Inputs>) -> Result<(), SqlError> {
+        let defaults = &self.context.state().config().options().catalog.clone();
+        let catalog = self.context.catalog(&defaults.default_catalog);
+        let catalog = catalog.ok_or_else(|| failed("the engine has no catalog"))?;
+        let own = Arc::new(WithOwn::new(Arc::clone(inputs)));
+        let added = catalog.register_schema(&defaults.default_schema, own);
+        added.map_err(failed)?;
+        self.inputs = Some(Arc::clone(inputs));
+        Ok(())
     }
 
     fn start(options: Options, place: &Place) -> Result<Self, SqlError> {
@@ -184,6 +234,8 @@ impl Engine {
             context,
             runtime,
             store,
+            inputs: None,
+            others: None,
             options,
         })
     }
@@ -254,14 +306,104 @@ impl Engine {
     }
 
     async fn all(&self, sql: &str, results: &mut dyn Results) -> Result<(), SqlError> {
-        let tokens = dialect::tokens(sql)?;
+        let mut tokens = dialect::tokens(sql)?;
         let describe = |error: DataFusionError| SqlError::of(&error, sql, &self.names());
-        let parser = DFParserBuilder::new(tokens).build();
-        let statements = parser.and_then(|mut parser| parser.parse_statements());
-        for statement in statements.map_err(describe)? {
+        let parse = |tokens: &[TokenWithSpan]| {
+            let parser = DFParserBuilder::new(tokens.to_vec()).build();
+            parser.and_then(|mut parser| parser.parse_statements())
+        };
+        let mut statements = parse(&tokens).map_err(describe)?;
+        let quoting = self.quoting(statements.iter()).await;
+        if quoting.is_some_and(|quoting| quoting.apply(&mut tokens)) {
+            statements = parse(&tokens).map_err(describe)?;
+        }
+        for statement in statements {
             self.one(statement, results, &describe).await?;
         }
         Ok(())
+    }
+
+    /// Returns the names of the tables that statements name, and of their columns, if one of them is a table of an input.
+    async fn quoting<'s>(
+        &self,
+        statements: impl Iterator<Item = &'s Statement>,
+    ) -> Option<Quoting> {
+        let inputs = self.inputs.as_ref()?;
+        let state = self.context.state();
+        let named =
+            statements.filter_map(|statement| state.resolve_table_references(statement).ok());
+        let named: Vec<String> = named
+            .flatten()
+            .map(|name| name.table().to_owned())
+            .collect();
+        let is_ours = |name: &String| statement::is_ours(name);
+        if named.iter().all(is_ours) {
+            return None;
+        }
+        let mut quoting = Quoting::default();
+        let tables = inputs.beside().own_tables();
+        let mut has_own = false;
+        for name in named {
+            let own = match is_ours(&name) {
+                true => None,
+                false => meant(&tables, &name).map(|table| table.name.clone()),
+            };
+            has_own |= own.is_some();
+            let name = own.unwrap_or(name);
+            if let Ok(table) = self
+                .context
+                .table_provider(TableReference::bare(name.as_str()))
+                .await
+            {
+                quoting.add(&name);
+                for field in table.schema().fields() {
+                    quoting.add(field.name());
+                }
+            }
+        }
+        has_own.then_some(quoting)
+    }
+
+    /// Returns the tables that `SHOW TABLES` lists.
+    fn show_tables(&self) -> Result<RecordBatch, SqlError> {
+        match &self.others {
+            Some(others) => {
+                let others = others.iter();
+                let others = others.map(|(name, doc)| (name.as_str(), "table", doc.as_str()));
+                statement::listed(others)
+            }
+            None => {
+                let inputs = self.inputs.as_ref();
+                let own = inputs.map(|inputs| inputs.beside().own_tables());
+                statement::show_tables(&own.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Returns the columns of a table for `DESCRIBE`; `None` for those that statements made.
+    async fn described(&self, name: &str) -> Result<Option<RecordBatch>, SqlError> {
+        if self.others.is_none()
+            && let Some(found) = statement::describe(name)
+        {
+            return found.map(Some);
+        }
+        let own = self
+            .inputs
+            .as_ref()
+            .map(|inputs| inputs.beside().own_tables());
+        let own = own.unwrap_or_default();
+        let own = meant(&own, name).map(|table| table.name.as_str());
+        let others = self.others.iter().flatten();
+        let mut others = others.map(|(known, _)| known.as_str());
+        let Some(name) = own.or_else(|| others.find(|known| *known == name)) else {
+            return Ok(None);
+        };
+        let table = self
+            .context
+            .table_provider(TableReference::bare(name))
+            .await;
+        let table = table.map_err(|error| SqlError::of(&error, name, &self.names()))?;
+        statement::columns_of(&table.schema()).map(Some)
     }
 
     async fn one(
@@ -273,14 +415,14 @@ impl Engine {
         translate(&mut parsed);
         if let Statement::Statement(inner) = &parsed {
             let own = match inner.as_ref() {
-                ast::Statement::ShowTables { .. } => Some(statement::show_tables()),
+                ast::Statement::ShowTables { .. } => Some(self.show_tables()?),
                 ast::Statement::ExplainTable { table_name, .. } => {
                     let name = match table_name.0.as_slice() {
                         [part] => part.as_ident().map(|name| name.value.clone()),
                         _ => None,
                     };
                     let name = name.unwrap_or_else(|| table_name.to_string());
-                    let found = statement::describe(&name);
+                    let found = self.described(&name).await?;
                     if found.is_none() && !self.table_names().contains(&name) {
                         return Err(statement::no_table(&name, &self.table_names()));
                     }
@@ -289,7 +431,6 @@ impl Engine {
                 _ => None,
             };
             if let Some(batch) = own {
-                let batch = batch?;
                 results.begin(&batch.schema())?;
                 results.batch(&batch)?;
                 return results.end();

@@ -1,7 +1,7 @@
 //! SQL over recordings and over exported data sets: Apache DataFusion with a provider for each table of the catalogue.
 //!
 //! * [`Engine::new`] makes the tables of [`trace_tables::catalogue`] from [`Inputs`]; Perfetto's names are views over them;
-//! * [`Engine::data_set`] reads the Parquet files of an exported data set instead;
+//! * [`Engine::data_set`] reads the Parquet files of an exported data set instead, [`Engine::folder`] any Parquet files by name;
 //! * [`Engine::run`] runs statements and passes their rows to [`Results`]; [`sink`] writes them as text, CSV, JSON, Parquet or Arrow.
 //!
 //! A query reads only the columns and arguments that it needs. A file is read once for all tables of a statement, several files at
@@ -13,14 +13,17 @@
 //!
 //! This is the only crate that uses DataFusion. It reads no trace files: [`Inputs`] does.
 
+mod beside;
 mod dialect;
 mod engine;
 mod error;
 mod exact;
 mod failures;
+mod folder;
 mod functions;
 mod provider;
 mod pushdown;
+mod quoting;
 pub mod sink;
 mod statement;
 mod store;
@@ -28,4 +31,5 @@ mod stored;
 
 pub use engine::{Engine, Options, Results};
 pub use error::{ErrorKind, SqlError};
+pub use folder::FileTable;
 pub use store::{Inputs, Wanted};

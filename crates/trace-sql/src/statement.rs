@@ -6,8 +6,9 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use trace_tables::OwnTable;
 use trace_tables::catalogue::{
-    ColumnSpec, FAILURES, FAILURES_COLUMNS, FAILURES_DOC, TABLES, VIEWS, table,
+    BESIDE, ColumnSpec, FAILURES, FAILURES_COLUMNS, FAILURES_DOC, TABLES, VIEWS, any_table,
 };
 
 use crate::error::{SqlError, nearest};
@@ -45,11 +46,14 @@ fn refused(why: &str) -> SqlError {
     ))
 }
 
+/// Returns `true` for tables and views of the catalogue.
+pub(crate) fn is_ours(name: &str) -> bool {
+    any_table(name).is_some() || name == FAILURES || VIEWS.iter().any(|view| view.name == name)
+}
+
 /// Refuses to replace or drop tables of the catalogue.
 fn own(name: &str) -> Result<(), SqlError> {
-    let is_ours =
-        table(name).is_some() || name == FAILURES || VIEWS.iter().any(|view| view.name == name);
-    match is_ours {
+    match is_ours(name) {
         true => Err(SqlError::usage(format!(
             "`{name}` is a table of the catalogue: choose another name"
         ))),
@@ -85,12 +89,28 @@ fn inside(location: &str, folder: Option<&Path>) -> Result<(), SqlError> {
     }
 }
 
-/// Returns the catalogue for `SHOW TABLES`: name, kind, meaning.
-pub(crate) fn show_tables() -> Result<RecordBatch, SqlError> {
-    let tables = TABLES.iter().map(|table| (table.name, "table", table.doc));
+/// Returns the catalogue for `SHOW TABLES`, and the tables that inputs bring along: name, kind, meaning.
+pub(crate) fn show_tables(own: &[OwnTable]) -> Result<RecordBatch, SqlError> {
+    let spec =
+        |table: &'static trace_tables::catalogue::TableSpec| (table.name, "table", table.doc);
     let views = VIEWS.iter().map(|view| (view.name, "view", view.doc));
     let failures = [(FAILURES, "table", FAILURES_DOC)];
-    let rows: Vec<_> = tables.chain(failures).chain(views).collect();
+    let tables = TABLES.iter().map(spec).chain(failures);
+    let own = own.iter();
+    let own = own.map(|table| (table.name.as_str(), "table", table.doc.as_str()));
+    listed(
+        tables
+            .chain(BESIDE.iter().map(spec))
+            .chain(views)
+            .chain(own),
+    )
+}
+
+/// Returns tables for `SHOW TABLES`.
+pub(crate) fn listed<'t>(
+    tables: impl Iterator<Item = (&'t str, &'t str, &'t str)>,
+) -> Result<RecordBatch, SqlError> {
+    let rows: Vec<_> = tables.collect();
     batch([
         ("name", rows.iter().map(|row| row.0).collect()),
         ("kind", rows.iter().map(|row| row.1).collect()),
@@ -102,7 +122,7 @@ pub(crate) fn show_tables() -> Result<RecordBatch, SqlError> {
 pub(crate) fn describe(name: &str) -> Option<Result<RecordBatch, SqlError>> {
     let columns: Vec<&ColumnSpec> = match name {
         FAILURES => FAILURES_COLUMNS.iter().collect(),
-        name => table(name)?.columns().collect(),
+        name => any_table(name)?.columns().collect(),
     };
     Some(batch([
         ("column", columns.iter().map(|column| column.name).collect()),
@@ -113,6 +133,37 @@ pub(crate) fn describe(name: &str) -> Option<Result<RecordBatch, SqlError>> {
         ("unit", columns.iter().map(|column| column.unit).collect()),
         ("meaning", columns.iter().map(|column| column.doc).collect()),
     ]))
+}
+
+/// Returns the columns of a table that is not in the catalogue for `DESCRIBE`.
+pub(crate) fn columns_of(schema: &Schema) -> Result<RecordBatch, SqlError> {
+    let fields = || schema.fields().iter();
+    let unit = |field: &Arc<Field>| field.metadata().get("unit").cloned().unwrap_or_default();
+    let units: Vec<String> = fields().map(unit).collect();
+    batch([
+        (
+            "column",
+            fields().map(|field| field.name().as_str()).collect(),
+        ),
+        (
+            "type",
+            fields().map(|field| sql_type(field.data_type())).collect(),
+        ),
+        ("unit", units.iter().map(String::as_str).collect()),
+        ("meaning", units.iter().map(|_| "").collect()),
+    ])
+}
+
+/// Returns the name of a type in SQL.
+fn sql_type(ty: &DataType) -> &'static str {
+    match ty {
+        DataType::Dictionary(_, value) => sql_type(value),
+        ty if ty.is_integer() => "BIGINT",
+        ty if ty.is_floating() => "DOUBLE",
+        DataType::Boolean => "BOOLEAN",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTEA",
+        _ => "VARCHAR",
+    }
 }
 
 /// Returns the error for a table that `DESCRIBE` does not find.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use trace_tables::Recording;
 use trace_tables::catalogue::ArgKeys;
+use trace_tables::{Beside, NothingBeside, Recording};
 
 /// What of a file is needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,11 @@ pub trait Inputs: fmt::Debug + Send + Sync {
     ///
     /// Returns one sentence that names the file and the reason.
     fn open(&self, file: usize, wanted: &Wanted) -> Result<Recording, String>;
+
+    /// Returns what reads the tables beside those of recordings. By default they are empty.
+    fn beside(&self) -> &dyn Beside {
+        &NothingBeside
+    }
 }
 
 /// Recordings that were read, and those that could not be.

@@ -6,12 +6,16 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use perfetto_reader::{ArgPolicy, ReadOptions};
+use report::{Cell, Column, RowSink as _};
 use trace_sql::sink::{Format, TextResults};
-use trace_sql::{Engine, ErrorKind, Inputs, Options, SqlError, Wanted};
-use trace_tables::Recording;
-use trace_tables::catalogue::{ArgKeys, TABLES, VIEWS};
+use trace_sql::{Engine, ErrorKind, FileTable, Inputs, Options, SqlError, Wanted};
+use trace_tables::catalogue::{ArgKeys, BESIDE, TABLES, VIEWS, any_table};
+use trace_tables::{Batches, Beside, OwnTable, Recording, TakeBatch};
 
 /// Files, and what each was read with.
 #[derive(Debug, Default)]
@@ -55,6 +59,161 @@ impl Inputs for Files {
             })?;
         Ok(Recording::new(u32::try_from(file).unwrap(), name, trace))
     }
+}
+
+/// Inputs with tables beside those of recordings, and how often these were read.
+#[derive(Debug, Default)]
+struct WithOthers {
+    listed: AtomicUsize,
+    read: Mutex<Vec<(String, Vec<usize>)>>,
+}
+
+impl Inputs for WithOthers {
+    fn names(&self) -> &[String] {
+        &[]
+    }
+
+    fn open(&self, _: usize, _: &Wanted) -> Result<Recording, String> {
+        Err("there is none".to_owned())
+    }
+
+    fn beside(&self) -> &dyn Beside {
+        self
+    }
+}
+
+impl WithOthers {
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![
+            Field::new("file", DataType::Utf8, true),
+            Field::new("eventCount", DataType::Int64, true),
+            Field::new("isSet", DataType::Int64, true),
+        ]))
+    }
+}
+
+impl Beside for WithOthers {
+    fn own_tables(&self) -> Vec<OwnTable> {
+        self.listed.fetch_add(1, Ordering::Relaxed);
+        ["RAW_EVENTS", "Twice", "TWICE"]
+            .map(|name| OwnTable {
+                name: name.to_owned(),
+                doc: "A row.".to_owned(),
+            })
+            .to_vec()
+    }
+
+    fn own_schema(&self, name: &str) -> Option<Result<SchemaRef, String>> {
+        match name {
+            "secret" => Some(Err("secret is never read".to_owned())),
+            "RAW_EVENTS" | "Twice" | "TWICE" => Some(Ok(Self::schema())),
+            _ => None,
+        }
+    }
+
+    fn read(&self, name: &str, columns: &[usize], take: &mut TakeBatch<'_>) -> Result<(), String> {
+        self.read
+            .lock()
+            .unwrap()
+            .push((name.to_owned(), columns.to_vec()));
+        if name == "accesses" {
+            return Err("run.txt: it is damaged".to_owned());
+        }
+        if let Some(table) = any_table(name) {
+            let mut sink = Batches::new(table, columns, &mut *take).unwrap();
+            let names = table.columns().map(|column| Column::int(column.name));
+            sink.begin(&names.collect::<Vec<_>>()).unwrap();
+            let cells = vec![Cell::Null; table.columns().count()];
+            while sink.row(&cells).is_ok() {}
+            return Ok(());
+        }
+        let schema = Arc::new(Self::schema().project(columns).unwrap());
+        let arrays = schema.fields().iter().map(|field| -> ArrayRef {
+            match field.name().as_str() {
+                "file" => Arc::new(StringArray::from(vec![name, name])),
+                _ => Arc::new(Int64Array::from(vec![1, 2])),
+            }
+        });
+        let arrays = arrays.collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(2));
+        take(RecordBatch::try_new_with_options(schema, arrays, &options).unwrap());
+        Ok(())
+    }
+}
+
+#[test]
+fn tables_beside_recordings_are_read_when_they_are_asked_for() {
+    let inputs = Arc::new(WithOthers::default());
+    let engine = Engine::new(Arc::clone(&inputs) as Arc<dyn Inputs>, Options::default()).unwrap();
+    // Our own names need no list of others, and read nothing of them.
+    assert_eq!(row(&engine, "SELECT count(*) FROM kernels"), "0");
+    assert_eq!(inputs.listed.load(Ordering::Relaxed), 0);
+    assert!(inputs.read.lock().unwrap().is_empty());
+    // Only the columns that a query needs, and only as many rows.
+    let limited = csv(&engine, "SELECT rank, title FROM findings LIMIT 3").unwrap();
+    assert_eq!(limited.lines().count(), 4);
+    let read = inputs.read.lock().unwrap().pop().unwrap();
+    assert_eq!(read, ("findings".to_owned(), vec![1, 5]));
+    let error = csv(&engine, "SELECT count(address) FROM accesses").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert_eq!(error.to_string(), "run.txt: it is damaged");
+    // Tables of inputs: with and without quotes.
+    for sql in [
+        "SELECT sum(EVENTCOUNT) FROM raw_events WHERE isset > 1",
+        "SELECT sum(r.\"eventCount\") FROM \"RAW_EVENTS\" r WHERE r.isSet > 1",
+        "WITH x AS (SELECT eventCount AS EVENTCOUNT FROM Raw_Events) SELECT max(eventcount) FROM x",
+        "CREATE VIEW mine AS SELECT eventCount FROM RAW_EVENTS; SELECT max(EventCount) FROM mine; DROP VIEW mine",
+    ] {
+        assert_eq!(row(&engine, sql), "2", "{sql}");
+    }
+    assert_eq!(row(&engine, "SELECT DISTINCT file FROM \"TWICE\""), "TWICE");
+    let error = csv(&engine, "SELECT count(*) FROM twice").unwrap_err();
+    assert!(error.to_string().contains("no table `twice`"), "{error}");
+    let error = csv(&engine, "SELECT count(*) FROM Secret").unwrap_err();
+    assert_eq!(error.to_string(), "secret is never read");
+    let described = csv(&engine, "DESCRIBE RAW_EVENTS").unwrap();
+    assert_eq!(described.lines().nth(2), Some("eventCount,BIGINT,,"));
+    let tables = csv(&engine, "SHOW TABLES").unwrap();
+    assert!(tables.contains("\nRAW_EVENTS,table,A row."), "{tables}");
+}
+
+#[test]
+fn files_of_a_folder_are_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut made =
+        report::Table::new("ranks", vec![Column::int("rank"), Column::text("host")]).unwrap();
+    for rank in 0..3 {
+        made.push(&[Cell::Int(rank), Cell::Text("node")]).unwrap();
+    }
+    let path = folder.path().join("ranks.parquet");
+    let mut file = std::fs::File::create(&path).unwrap();
+    made.write_to(&mut report::ParquetWriter::new(
+        &mut file,
+        report::SchemaVersion::new(1, 0),
+    ))
+    .unwrap();
+    let table = FileTable {
+        // The catalogue has a table of this name, with other columns.
+        name: "kernels".to_owned(),
+        doc: "One row for each rank.".to_owned(),
+        path,
+    };
+    let engine = Engine::folder(folder.path(), &[table], Options::default()).unwrap();
+    assert_eq!(
+        csv(&engine, "SHOW TABLES").unwrap(),
+        "name,kind,rows\nkernels,table,One row for each rank.\n"
+    );
+    let described = csv(&engine, "DESCRIBE kernels").unwrap();
+    assert_eq!(
+        described,
+        "column,type,unit,meaning\nrank,BIGINT,,\nhost,VARCHAR,,\n"
+    );
+    assert_eq!(
+        row(&engine, "SELECT host, sum(rank) FROM kernels GROUP BY host"),
+        "node,3"
+    );
+    let error = csv(&engine, "SELECT * FROM slices").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
 fn demo(name: &str) -> PathBuf {
@@ -120,7 +279,10 @@ fn every_table_and_view_can_be_read_whole() {
     }
     let tables = csv(&engine, "SHOW TABLES").unwrap();
     // `failures` is beside the catalogue.
-    assert_eq!(tables.lines().count(), 2 + TABLES.len() + VIEWS.len());
+    assert_eq!(
+        tables.lines().count(),
+        2 + TABLES.len() + BESIDE.len() + VIEWS.len()
+    );
     assert!(engine.take_failures().is_empty());
 }
 

@@ -3,6 +3,7 @@
 //! * [`catalogue`]: the names, columns, types, units and meanings of all tables, as data;
 //! * [`scan()`]: a recording as these tables, in Arrow batches of bounded size, with only the wanted columns; numbers are those
 //!   of the analyses (`gpu-time`, `critical-path`, `launch-stacks`, `rca-cycles`);
+//! * [`Beside`]: tables of other inputs than recordings; [`Batches`] turns rows of reports into their batches;
 //! * [`Table`]: the tables of Perfetto's trace processor, cell by cell;
 //! * [`summarise`]: what a trace holds and what it lacks.
 //!
@@ -39,6 +40,7 @@
 //! ```
 
 mod args;
+mod beside;
 pub mod catalogue;
 mod counters;
 mod display;
@@ -52,6 +54,7 @@ mod stats;
 pub mod summary;
 mod table;
 
+pub use beside::{Batches, Beside, NothingBeside, OwnTable, TakeBatch};
 pub use lanes::Lanes;
 pub use scan::{Recording, Request, scan};
 pub use summary::{SUMMARY_VERSION, Summary, summarise};

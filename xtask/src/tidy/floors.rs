@@ -134,6 +134,16 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
     ("trace-sql", &["report", "trace-model", "trace-tables"]),
+    (
+        "database-tables",
+        &[
+            "byte-source",
+            "nsys-db",
+            "rocpd-db",
+            "sqlite-scan",
+            "trace-tables",
+        ],
+    ),
     ("trace-convert", &["trace-model"]),
     ("torch-dumps", &["byte-source", "report"]),
     (
@@ -179,6 +189,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     // floor 3
     ("cli", ANY),
     ("trace-input", ANY),
+    ("why-input", ANY),
+    ("table-input", ANY),
     ("nccl-stacks", ANY),
     ("trace-info", ANY),
     ("cycle-rca", ANY),
@@ -229,6 +241,8 @@ const PYTHON: &str = "python";
 const TOOLS: &[&str] = &[
     "cli",
     "trace-input",
+    "why-input",
+    "table-input",
     "nccl-stacks",
     "trace-info",
     "rocpd",
@@ -247,7 +261,7 @@ const TOOLS: &[&str] = &[
 ];
 
 /// Libraries among them that the tools share.
-const SHARED: &[&str] = &["cli", "trace-input"];
+const SHARED: &[&str] = &["cli", "trace-input", "why-input", "table-input"];
 
 /// External packages that are heavy or appear in interfaces, and their allowed users.
 const CONFINED: &[(&str, &[&str])] = &[
@@ -267,6 +281,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "trace-tables",
             "trace-dataset",
             "trace-sql",
+            "database-tables",
             PYTHON,
         ],
     ),

@@ -2,6 +2,7 @@
 //!
 //! The processor is the WebAssembly build in a package of the npm registry; Node.js runs it.
 
+mod queries;
 mod tables;
 
 use crate::workspace::{capture, cargo, root, run as run_command};
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         let answers = capture(&mut node)?;
         let answers: Vec<Value> =
             serde_json::from_slice(&answers).context("the answers of the trace processor")?;
+        differing += queries::differing(&driver, &assets, trace)?;
         for (pair, theirs) in PAIRS.iter().zip(&answers) {
             if !equal(pair, theirs, trace)? && !pair.informative {
                 differing += 1;

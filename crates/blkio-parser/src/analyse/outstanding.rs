@@ -53,6 +53,10 @@ pub(super) struct Outstanding {
     pub(super) nr_sector: u32,
     pub(super) bytes: u32,
     pub(super) comm: u32,
+    pub(super) pid: u32,
+    pub(super) rwbs: u16,
+    /// First sector of the whole request.
+    pub(super) sector: u64,
     pub(super) issue_ns: u64,
     /// When it completes, where the record of the request states it; else 0.
     pub(super) complete_ns: u64,

@@ -13,6 +13,7 @@ use super::requeued::{Before, Requeued};
 use super::superseded::Superseded;
 use super::traffic::Grid;
 use crate::event::{Event, EventKind};
+use crate::requests::Request;
 
 /// What the policies say of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct Pairing {
     pub latency: [Distribution; 7],
     /// The same taken apart, under [`Policy::Newest`] only.
     pub detail: Option<Box<Detail>>,
+    /// The pairs since they were taken last, if they are wanted one by one.
+    requests: Option<Vec<Request>>,
     /// Requests in flight; by class and by bin of time under [`Policy::Newest`] only.
     pub depth: Depth,
     /// First issue and last completion of a pair.
@@ -89,12 +92,30 @@ impl Pairing {
             matching: Matching::default(),
             latency: Default::default(),
             detail: (policy == Policy::Newest).then(Box::default),
+            requests: None,
             depth: match policy {
                 Policy::Newest => Depth::new().by_class(),
                 Policy::Fifo => Depth::new(),
             },
             span: None,
         }
+    }
+
+    /// Returns the pairs of no events, which are wanted one by one and not taken apart.
+    pub(crate) fn of_requests(policy: Policy, stale_ns: u64) -> Self {
+        Self {
+            detail: None,
+            requests: Some(Vec::new()),
+            ..Self::new(policy, stale_ns)
+        }
+    }
+
+    /// Returns the pairs since the last call, in the order of completion.
+    pub(crate) fn take_requests(&mut self) -> Vec<Request> {
+        self.requests
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// Also keeps depth, latency and bytes in flight by bins; call before the first pair.
@@ -158,6 +179,9 @@ impl Pairing {
             nr_sector,
             bytes: event.bytes,
             comm: event.comm,
+            pid: event.pid,
+            rwbs: event.rwbs,
+            sector: event.sector,
             issue_ns: event.t_ns,
             complete_ns: event.other_ns,
             first_issue_ns,
@@ -273,6 +297,21 @@ impl Pairing {
         if let Some(latency) = self.latency.get_mut(direction.slot()) {
             latency.add(latency_ns);
         }
+        if let Some(requests) = &mut self.requests {
+            requests.push(Request {
+                dev: event.dev,
+                sector: request.sector,
+                bytes: request.bytes,
+                rwbs: request.rwbs,
+                direction,
+                pid: request.pid,
+                comm: request.comm,
+                issue_ns: request.issue_ns,
+                complete_ns: event.t_ns,
+                first_issue_ns: request.first_issue_ns,
+                queued_ns: request.queued_ns.iter().min().copied(),
+            });
+        }
         self.depth.add(request.issue_ns, event.t_ns, direction);
         if self.depth.is_full() {
             self.depth.count_until(self.oldest(event.t_ns));
@@ -315,7 +354,9 @@ impl Pairing {
             EventKind::Complete => self.complete(event, only_alike),
             EventKind::Requeue => self.requeue(event, only_alike),
             EventKind::Queue
-                if self.detail.is_some() && event.direction.is_data() && event.nr_sector > 0 =>
+                if (self.detail.is_some() || self.requests.is_some())
+                    && event.direction.is_data()
+                    && event.nr_sector > 0 =>
             {
                 self.queued.add(event);
                 Agreement::Alike
@@ -339,7 +380,7 @@ impl Pairing {
 
     /// Returns `true` if hardly any request that [`Policy::Newest`] replaced lost its completion: as many completions came that found
     /// no request of their place. Then requests of one place were in flight at once, and complete in order.
-    pub(super) fn replaced_wrongly(&self) -> bool {
+    pub(crate) fn replaced_wrongly(&self) -> bool {
         let (replaced, lost) = self.superseded.evidence();
         replaced > 0 && lost.saturating_mul(LOST) <= replaced
     }

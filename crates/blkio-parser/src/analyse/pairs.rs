@@ -76,6 +76,14 @@ impl Pairs {
         }
     }
 
+    /// Returns the policy of the first of [`Pairs::both`].
+    pub(crate) fn policy(&self) -> Policy {
+        match self.fifo.is_some() && self.newest.replaced_wrongly() {
+            true => Policy::Fifo,
+            false => Policy::Newest,
+        }
+    }
+
     /// Returns the pairs by policy: newest, first in first out.
     ///
     /// The newest request replaces another of its place because completions get lost. In a recording that lost none of them,

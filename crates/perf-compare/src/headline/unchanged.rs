@@ -87,12 +87,11 @@ fn of_samples(report: &Report) -> String {
                 true => format!(" at {}", f.cycle_type),
                 false => String::new(),
             };
-            format!(
-                "{name}{at} is {by} ({} -> {} {})",
-                short(a),
-                short(b),
-                f.unit
-            )
+            let unit = match f.unit.as_str() {
+                "" => String::new(),
+                unit => format!(" {unit}"),
+            };
+            format!("{name}{at} is {by} ({} -> {}{unit})", short(a), short(b))
         })
         .collect();
     let is_too_few = |f: &crate::document::Finding| f.verdict == Statement::Insufficient;

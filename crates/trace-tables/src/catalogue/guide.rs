@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    CATALOGUE_VERSION, ColumnSpec, FAILURES, FAILURES_COLUMNS, FAILURES_DOC, TABLES, VIEWS,
+    BESIDE, CATALOGUE_VERSION, ColumnSpec, FAILURES, FAILURES_COLUMNS, FAILURES_DOC, TABLES, VIEWS,
 };
 
 /// What SQL has beside the tables.
@@ -23,6 +23,7 @@ const FUNCTIONS: &str = "
 * Integers have 64 bits, and no result wraps: a sum, difference, product or `sum()` that does not fit is an error. Times since 1970 are so large that
   six add up to too much: take `sum(ts - 1700000000000000000)`, `avg(ts)`, or `sum(CAST(ts AS DECIMAL(38, 0)))`.
 * `GLOB` works with a literal pattern. `LIKE` distinguishes case, as in other engines; in a query over Perfetto's views it does not, as in Perfetto.
+  There null also sorts before all values; elsewhere it sorts behind them.
 * Perfetto's modules, macros and `SPAN_JOIN` are refused with what to write instead.
 * Statements that write or read other files are refused unless `--allow-write DIR` names their folder. Views and tables of one's own last as long as
   the command or the prompt.
@@ -54,6 +55,26 @@ fn describe<'c>(
     out.push('\n');
 }
 
+/// The tables of databases, whose columns are those of the file.
+const DATABASES: &str = "## Tables of databases
+
+The tables of rocPD databases and of exports of Nsight Systems (SQLite, and folders of Parquet files) have the names and columns that they
+have in the file, behind a column `file`: the path as given. `SHOW TABLES` lists them, `DESCRIBE` shows their columns.
+
+* The rows of several files follow each other in the order of the files; columns are joined by name, and one that a file lacks is null.
+* Types are those that the columns are declared with, widened by the values of the first 10,000 rows of each file: `BIGINT`, `DOUBLE`, `VARCHAR`, `BYTEA`.
+  A later value that does not fit its column is null; such values are counted and named. Bytes of texts that are not UTF-8 read as U+FFFD.
+* Case counts in DataFusion, and names without quotes become lower case. Names of these tables and of their columns are found without quotes all the
+  same: `SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL`. Where two names differ in case alone, or the name is a keyword, write it in quotes.
+* Tables of rocPD have their names without the suffix of the process (`rocpd_kernel_dispatch`), and the views of the format are there as well,
+  each over the databases of one file. Where the catalogue has a table of that name already, that one wins, and the other is found with
+  `rocpd_` in front: `rocpd_kernels`, `rocpd_steps` and so on, or `nsys_` for a table of Nsight Systems.
+* What holds the environment, command lines or output of processes is never read: of Nsight Systems `META_DATA_*`, `EXPORT_*`, `TARGET_INFO_SYSTEM_ENV`,
+  `ProcessStreams`, `ANALYSIS_FILE`, `DIAGNOSTIC_EVENT` and `OSRT_FILE_ACCESS_DESCRIPTORS`, and of `StringIds` the rows that no column for names of
+  kernels, calls, ranges, threads and symbols refers to; of rocPD the column `environment`.
+
+";
+
 /// Returns the documentation of all tables as Markdown.
 #[must_use]
 pub fn markdown() -> String {
@@ -72,6 +93,14 @@ pub fn markdown() -> String {
         describe(&mut out, table.name, table.doc, table.columns());
     }
     describe(&mut out, FAILURES, FAILURES_DOC, FAILURES_COLUMNS.iter());
+    out.push_str(
+        "## Tables beside those of recordings\n\nThey are made only when a query asks for them, and are empty where nothing that they are of was given. \
+         A data set has `findings`\nif it was asked for (`inferscope export --tables all,findings`), and none of the others.\n\n",
+    );
+    for table in BESIDE {
+        describe(&mut out, table.name, table.doc, table.columns());
+    }
+    out.push_str(DATABASES);
     out.push_str(
         "## Views\n\nWith the names and columns of Perfetto's trace processor, so that plain PerfettoSQL runs unchanged. `args` has its \
          columns as well.\n\n| view | rows | as |\n|---|---|---|\n",

@@ -2,6 +2,7 @@
 //!
 //! SQL, Parquet, Arrow and the guide are made from it, so a column has one name and one meaning everywhere.
 
+mod beside;
 mod guide;
 mod perfetto;
 mod tables;
@@ -9,6 +10,7 @@ mod tables;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
+pub use beside::BESIDE;
 pub use guide::markdown;
 pub use perfetto::VIEWS;
 pub use tables::TABLES;
@@ -27,7 +29,7 @@ pub const FAILURES_COLUMNS: [ColumnSpec; 3] = [
 ];
 
 /// Version of the catalogue. The first number changes when a column changes its meaning or disappears.
-pub const CATALOGUE_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 0);
+pub const CATALOGUE_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 1);
 
 /// Type of a column. Every column may be null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,6 +128,8 @@ pub struct TableSpec {
     pub name: &'static str,
     /// Meaning of a row.
     pub doc: &'static str,
+    /// Columns that tables of its kind begin with.
+    head: &'static [ColumnSpec],
     /// Columns that only this table has; [`TableSpec::columns`] has all.
     own: &'static [ColumnSpec],
     /// Column that rows of a file ascend in, if any.
@@ -143,7 +147,7 @@ pub struct ViewSpec {
     pub doc: &'static str,
 }
 
-/// Columns that every table begins with.
+/// Columns that every table of [`TABLES`] begins with.
 const COMMON: [ColumnSpec; 2] = [
     int("file_id", "File of the row: `files.file_id`."),
     int(
@@ -155,7 +159,7 @@ const COMMON: [ColumnSpec; 2] = [
 impl TableSpec {
     /// Returns all columns.
     pub fn columns(&self) -> impl Iterator<Item = &ColumnSpec> {
-        COMMON.iter().chain(self.own)
+        self.head.iter().chain(self.own)
     }
 
     /// Returns the Arrow schema; fields have their unit as metadata `unit`.
@@ -172,10 +176,17 @@ impl TableSpec {
     }
 }
 
-/// Returns the table of a name.
+/// Returns the table of [`TABLES`] of a name.
 #[must_use]
 pub fn table(name: &str) -> Option<&'static TableSpec> {
     TABLES.iter().find(|table| table.name == name)
+}
+
+/// Returns the table of [`TABLES`] or [`BESIDE`] of a name.
+#[must_use]
+pub fn any_table(name: &str) -> Option<&'static TableSpec> {
+    let mut all = TABLES.iter().chain(BESIDE);
+    all.find(|table| table.name == name)
 }
 
 const fn column(
@@ -223,14 +234,15 @@ mod tests {
     #[test]
     fn names_are_unique_and_plain() {
         let plain = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-        let mut names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+        let tables = || TABLES.iter().chain(BESIDE);
+        let mut names: Vec<&str> = tables().map(|table| table.name).collect();
         names.extend(VIEWS.iter().map(|view| view.name));
         names.push(FAILURES);
         let all = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all);
-        for table in TABLES {
+        for table in tables() {
             assert!(
                 plain(table.name) && table.doc.ends_with('.'),
                 "{}",

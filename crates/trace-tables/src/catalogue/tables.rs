@@ -1,6 +1,6 @@
 //! The tables.
 
-use super::{ColumnSpec, TableSpec, bytes, flag, int, ns, real, text};
+use super::{COMMON, ColumnSpec, TableSpec, bytes, flag, int, ns, real, text};
 
 const fn spec(
     name: &'static str,
@@ -11,6 +11,7 @@ const fn spec(
     TableSpec {
         name,
         doc,
+        head: &COMMON,
         own,
         sorted_by,
     }

@@ -66,6 +66,13 @@ impl Recording {
     }
 }
 
+/// Returns the id of a row of a file that is unique over all files; `None` if the row is beyond what ids can hold.
+#[must_use]
+pub fn joined_id(file: u32, row: u64) -> Option<i64> {
+    let row = u32::try_from(row).ok()?;
+    Some((i64::from(file) << ID_BITS) | i64::from(row))
+}
+
 /// Splits an id into the number of its file and the row in it; `None` for a negative id.
 #[must_use]
 pub fn split_id(id: i64) -> Option<(u32, u32)> {

@@ -14,7 +14,7 @@ const HEAD: usize = 64 << 10;
 const LONG_HEAD: usize = 1 << 20;
 
 /// Returns what a file is used for; a recording unless its content is that of something else.
-pub(crate) fn role(path: &Path) -> Role {
+pub fn role(path: &Path) -> Role {
     if path.as_os_str() == "-" || !path.is_file() {
         return Role::Trace;
     }
@@ -117,7 +117,7 @@ pub(crate) fn unreadable_in(folder: &Path) -> Vec<(PathBuf, String)> {
 }
 
 /// Returns the files of a folder that do not have the name of a trace, two levels deep, in the order of their names.
-pub(crate) fn others_in(folder: &Path) -> Vec<PathBuf> {
+pub fn others_in(folder: &Path) -> Vec<PathBuf> {
     fn walk(folder: &Path, depth: u32, out: &mut Vec<PathBuf>) {
         let Ok(entries) = std::fs::read_dir(folder) else {
             return;

@@ -12,8 +12,7 @@ use findings::{
 };
 use perfetto_reader::ArgPolicy;
 
-use crate::args::Question;
-use crate::sniff;
+use crate::{Question, sniff};
 
 /// A recording to read.
 struct Source {
@@ -32,8 +31,12 @@ struct Inputs {
     logs: Vec<(PathBuf, Role, Side)>,
 }
 
-/// Answers a question.
-pub(crate) fn answer(question: &Question, command: String) -> anyhow::Result<Document> {
+/// Answers a question. `command` is the command line that asks it, which is part of the answer.
+///
+/// # Errors
+///
+/// Returns an error if nothing that was given can be read, or nothing is chosen.
+pub fn answer(question: &Question, command: String) -> anyhow::Result<Document> {
     if let Some(document) = tables(question, &command) {
         return Ok(document);
     }
