@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use byte_source::remote::{Object, Opened, Store};
 use byte_source::{Error, Progress};
@@ -23,6 +24,9 @@ const KEPT: usize = 32 << 20;
 /// Number of beginnings that are kept.
 const KEPT_HEADS: usize = 1024;
 
+/// Time after which the begin of an object is read again, in programs that run for long.
+const FRESH: Duration = Duration::from_secs(60);
+
 /// All objects of all stores.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
@@ -35,7 +39,7 @@ struct Known {
     objects: ByName<Object>,
     /// Folders that were listed: what is not in them is not there.
     listed: ByName<Vec<Object>>,
-    heads: VecDeque<(String, Arc<Head>)>,
+    heads: VecDeque<(String, Instant, Arc<Head>)>,
     head_bytes: usize,
     hashes: ByName<String>,
     /// Why a server was not reached: the next request would wait as long for the same answer.
@@ -47,10 +51,11 @@ type ByName<T> = HashMap<String, T>;
 impl Known {
     fn keep(&mut self, url: &str, head: &Arc<Head>) {
         self.objects.insert(url.to_owned(), object(url, head));
-        self.heads.push_back((url.to_owned(), Arc::clone(head)));
+        self.heads
+            .push_back((url.to_owned(), Instant::now(), Arc::clone(head)));
         self.head_bytes += head.bytes.len();
         while self.head_bytes > KEPT || self.heads.len() > KEPT_HEADS {
-            let Some((_, old)) = self.heads.pop_front() else {
+            let Some((_, _, old)) = self.heads.pop_front() else {
                 break;
             };
             self.head_bytes -= old.bytes.len();
@@ -125,12 +130,14 @@ impl Objects {
             key: address.key.clone(),
         };
         let mut known = self.known();
-        if let Some(at) = known.heads.iter().position(|(name, _)| name == url)
-            && let Some((_, head)) = known.heads.remove(at)
+        if let Some(at) = known.heads.iter().position(|(name, ..)| name == url)
+            && let Some((name, since, head)) = known.heads.remove(at)
         {
-            // Most objects are looked at, read once, and not needed again; those that are come to the end of the row.
-            known.heads.push_back((url.to_owned(), Arc::clone(&head)));
-            return Ok((target, head));
+            if since.elapsed() < FRESH {
+                known.heads.push_back((name, since, Arc::clone(&head)));
+                return Ok((target, head));
+            }
+            known.head_bytes -= head.bytes.len();
         }
         drop(known);
         let asked = target.clone();
@@ -230,7 +237,13 @@ impl Store for Objects {
     }
 
     fn hash(&self, url: &str) -> Option<String> {
-        self.known().hashes.get(url).cloned()
+        let known = || self.known().hashes.get(url).cloned();
+        known().or_else(|| {
+            // Its reader has stopped before the end, behind which there is nothing for it.
+            let mut reader = self.open(url, None).ok()?.reader;
+            std::io::copy(&mut reader, &mut std::io::sink()).ok()?;
+            known()
+        })
     }
 }
 
