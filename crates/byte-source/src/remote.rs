@@ -75,7 +75,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Same as [`Store::stat`]; [`Error::NoObject`] if there is none.
     fn open(&self, url: &str, progress: Option<Arc<Progress>>) -> Result<Opened, Error>;
 
-    /// Returns the SHA-256 of an object that was read from its start to its end, in hexadecimal.
+    /// Returns the SHA-256 of an object, in hexadecimal; one that was not read to its end is read for it.
     fn hash(&self, url: &str) -> Option<String>;
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn open(url: &str, progress: Option<Arc<Progress>>) -> Result<Opened,
     store(url)?.open(url, progress)
 }
 
-/// Returns the SHA-256 of an object that was read to its end in this run.
+/// Returns the SHA-256 of an object, in hexadecimal; one that was not read to its end in this run is read for it.
 #[must_use]
 pub fn hash(path: &Path) -> Option<String> {
     STORE.get()?.hash(url(path)?)
