@@ -16,6 +16,7 @@ mod exports;
 mod fuzz;
 mod inject;
 mod mutants;
+mod objects;
 mod options;
 mod publish;
 mod tidy;
@@ -85,6 +86,11 @@ const CHORES: &[Chore] = &[
         "exports",
         exports::run,
         "[RECORDING...]: queries over recordings and over their export in DuckDB and polars; needs Python",
+    ),
+    (
+        "objects",
+        objects::run,
+        "[--tool FILE] [RECORDING...]: answers over local files and over the same files in buckets of an S3 server; needs Python",
     ),
     (
         "inject",

@@ -294,7 +294,7 @@ fn hours(text: &str) -> Result<f64, String> {
 pub(crate) struct FitArgs {
     /// Tables of steps (.csv), logs of vLLM or SGLang (.log), traces that state
     /// their batches, or addresses of metrics (http://HOST:PORT/metrics)
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::Url)]
     pub(crate) files: Vec<PathBuf>,
     /// Hours between two false alarms that limits are set for
     #[arg(long, value_name = "HOURS", default_value_t = rca_cycles::sentinel::HOURS, value_parser = hours)]
@@ -314,7 +314,7 @@ pub(crate) struct WatchArgs {
     /// Tables of steps (.csv), logs of vLLM or SGLang (.log), traces that state
     /// their batches, or addresses of metrics (http://HOST:PORT/metrics), which
     /// are asked until --for is over
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::Url)]
     pub(crate) files: Vec<PathBuf>,
     /// The model that `sentinel fit` wrote
     #[arg(long, value_name = "FILE")]
@@ -326,7 +326,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
     /// Send a JSON document to this address when an alarm begins or ends
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url)]
     pub(crate) webhook: Option<String>,
     #[command(flatten)]
     pub(crate) pace: PaceArgs,

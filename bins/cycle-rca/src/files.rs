@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use byte_source::remote;
 
 /// A trace to analyze.
 #[derive(Debug, Clone)]
@@ -13,7 +14,7 @@ pub(crate) struct Job {
 
 /// Refuses a missing path as an unreadable input, in every command. `-` is standard input.
 pub(crate) fn must_exist(path: &Path) -> anyhow::Result<()> {
-    if path.as_os_str() == "-" || path.exists() {
+    if path.as_os_str() == "-" || remote::exists(path) {
         return Ok(());
     }
     Err(anyhow::anyhow!(
@@ -34,13 +35,19 @@ pub(crate) fn jobs(
     for path in given {
         // A package of databases is one recording of several processes.
         let is_package = !compat && trace_input::is_package(path);
-        if !path.is_dir() || is_package {
+        if !remote::is_dir(path) || is_package {
             must_exist(path)?;
             jobs.push((job_name(path), String::new(), path.clone()));
             continue;
         }
         let mut found = Vec::new();
-        search(path, output, compat, &mut found)?;
+        match remote::is_url(path) {
+            true => {
+                let is_job = |file: &Path| is_input(file, compat);
+                found = byte_source::expand_inputs([path], is_job)?;
+            }
+            false => search(path, output, compat, &mut found)?,
+        }
         for file in found {
             let relative = file.strip_prefix(path).unwrap_or(&file);
             let folder = relative.parent().map_or_else(String::new, |p| {

@@ -30,7 +30,7 @@ Example:
 #[derive(Debug, Parser)]
 #[command(name = "export", version, after_help = HELP, max_term_width = 100)]
 struct ExportCli {
-    /// Recordings of any format, or folders of them
+    /// Recordings of any format, or folders of them, also in object stores
     #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
     /// Folder of the data set
@@ -122,9 +122,14 @@ impl Reader for Recordings<'_> {
             read.trace,
         ))
     }
+
+    fn hash(&self, place: usize) -> Option<String> {
+        byte_source::remote::hash(trace_input::file_of(self.paths.get(place)?))
+    }
 }
 
 fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
+    cli::refuse_url(&args.output)?;
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
     let (workers, input) = args.input.shared_by(paths.len());
     let inputs: Vec<Input> = paths.iter().map(|path| Input::of(path)).collect();

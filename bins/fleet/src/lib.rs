@@ -35,7 +35,7 @@ Example:
 #[derive(Debug, Parser)]
 #[command(name = "fleet", version, after_help = HELP, max_term_width = 100)]
 struct FleetCli {
-    /// Recordings of the ranks, of any format, or folders of them
+    /// Recordings of the ranks, of any format, or folders of them, also in object stores
     #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
     /// Folder for summaries, tables and the page
@@ -121,13 +121,17 @@ fn racks(path: &Path) -> anyhow::Result<Racks> {
 }
 
 fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
+    cli::refuse_url(&args.output)?;
     refuse_foreign(args)?;
     let racks = match &args.racks {
         Some(path) => racks(path).or_exit(Outcome::Unreadable)?,
         None => Racks::default(),
     };
     // Members of archives are named behind an exclamation mark.
-    let is_nowhere = |path: &PathBuf| !path.exists() && !path.to_string_lossy().contains('!');
+    let is_nowhere = |path: &PathBuf| {
+        let is_local = !byte_source::remote::is_url(path);
+        is_local && !path.exists() && !path.to_string_lossy().contains('!')
+    };
     if args.paths.iter().all(is_nowhere) {
         let names: Vec<String> = args
             .paths

@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
 mod guide;
+mod objects;
+#[path = "../../../crates/object-input/tests/server/mod.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod server;
 mod tables;
 
 use std::path::Path;

@@ -127,6 +127,9 @@ fn sha256(path: &Path, cli: &Cli) -> Option<String> {
         return None;
     }
     let path = trace_input::file_of(path);
+    if let Some(hash) = byte_source::remote::hash(path) {
+        return Some(hash);
+    }
     let source = Source::open_as_is(path, &cli.input.open_options(None)).ok()?;
     let mut bytes = source.into_read().ok()?;
     let mut hash = Sha256::new();

@@ -62,7 +62,7 @@ impl Files {
     pub(crate) fn missing(&self) -> Vec<String> {
         let is_missing = |path: &PathBuf| {
             let name = path.to_string_lossy();
-            name != "-" && !name.contains('!') && !path.exists()
+            name != "-" && !name.contains('!') && !byte_source::remote::exists(path)
         };
         let missing = self.paths.iter().filter(|path| is_missing(path));
         missing
@@ -112,7 +112,9 @@ impl Inputs for Files {
         let number = u32::try_from(file).map_err(|_| format!("{name}: too many files"))?;
         let mut recording = Recording::new(number, name, read.trace);
         recording.run = self.runs.get(file).cloned().flatten();
-        if wanted.hash && path.is_file() {
+        if wanted.hash && byte_source::remote::is_url(path) {
+            recording.hash = byte_source::remote::hash(trace_input::file_of(path));
+        } else if wanted.hash && path.is_file() {
             let hash = trace_dataset::hash_of(path);
             recording.hash = Some(hash.map_err(|error| format!("{name}: {error}"))?);
         }

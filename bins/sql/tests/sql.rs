@@ -379,6 +379,7 @@ fn exported(paths: &[PathBuf], folder: &Path) {
         .map(|path| trace_dataset::Input {
             name: path.display().to_string(),
             path: Some(path.clone()).filter(|path| path.is_file()),
+            tag: None,
         })
         .collect();
     let options = trace_dataset::Export {

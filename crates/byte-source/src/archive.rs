@@ -153,7 +153,7 @@ pub(crate) fn split_member(path: &Path) -> Option<(&Path, &str)> {
     let text = path.to_str()?;
     text.match_indices('!')
         .filter_map(|(at, _)| Some((text.get(..at)?, text.get(at + 1..)?)))
-        .find(|(archive, member)| !member.is_empty() && Path::new(archive).is_file())
+        .find(|(archive, member)| !member.is_empty() && crate::remote::is_file(Path::new(archive)))
         .map(|(archive, member)| (Path::new(archive), member))
 }
 

@@ -19,6 +19,20 @@ pub enum Error {
         /// The path as given.
         name: String,
     },
+    /// No object has this URL.
+    #[error("{name}: no such object: check the bucket and the key (names are case-sensitive)")]
+    NoObject {
+        /// The URL.
+        name: String,
+    },
+    /// An object cannot be read.
+    #[error("{name}: {text}")]
+    Remote {
+        /// The URL, without credentials.
+        name: String,
+        /// Reason and remedy.
+        text: String,
+    },
     /// The operating system refused access.
     #[error("{name}: permission denied: make it readable for this user")]
     Denied {
@@ -246,7 +260,7 @@ impl From<Error> for io::Error {
     /// Wraps the error so that it can pass through `Read`; `io::Error::downcast` unwraps it.
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::NotFound { .. } | Error::NoObject { .. } => io::ErrorKind::NotFound,
             Error::Denied { .. } => io::ErrorKind::PermissionDenied,
             Error::Read { source, .. } => source.kind(),
             _ => io::ErrorKind::Other,

@@ -20,7 +20,8 @@
 //! count bytes, and [`output::AtomicFile`] for outputs that appear whole or not at all.
 //!
 //! The crate does not know any trace format (the readers detect those, [`magic`] helps), does not
-//! convert text encodings, does not display progress, and does not read remote files.
+//! convert text encodings, does not display progress, and contains no network protocol: objects named by a
+//! URL come from the [`remote::Store`] that the program installs.
 //!
 //! ```
 //! use byte_source::Source;
@@ -61,6 +62,7 @@ pub mod output;
 mod peek;
 mod progress;
 mod reader;
+pub mod remote;
 mod source;
 pub mod unfinished;
 

@@ -59,7 +59,7 @@ impl Members {
         let path = path.as_ref();
         match open_path(path, options) {
             // It may be the name of a member.
-            Err(Error::NotFound { .. }) => {
+            Err(Error::NotFound { .. } | Error::NoObject { .. }) => {
                 Source::open(path, options).map(|source| Self::of(Opened::One(source), options))
             }
             opened => Ok(Self::of(opened?, options)),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::remote;
 
 const SUFFIXES: [&str; 5] = [".gz", ".gzip", ".zst", ".zstd", ".xz"];
 
@@ -71,7 +72,9 @@ pub fn expand_inputs<P: AsRef<Path>>(
     for path in paths {
         let path = path.as_ref();
         let before = files.len();
-        if path.is_dir() {
+        if let Some(url) = remote::url(path) {
+            expand_url(url, path, &mut accept, &mut files)?;
+        } else if path.is_dir() {
             walk(path, 0, &mut accept, &mut files)?;
         } else if path.as_os_str() == "-"
             || path.exists()
@@ -92,6 +95,58 @@ pub fn expand_inputs<P: AsRef<Path>>(
         }
     }
     Ok(files)
+}
+
+/// Expands a URL: an object, a folder of some, or a pattern.
+fn expand_url(
+    url: &str,
+    path: &Path,
+    accept: &mut impl FnMut(&Path) -> bool,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), Error> {
+    if remote::is_file(path) || crate::archive::split_member(path).is_some() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let wanted: Vec<Vec<char>> = url.split('/').map(|part| part.chars().collect()).collect();
+    let is_wild = |part: &&str| part.contains(['*', '?']);
+    if let Some(first) = url.split('/').position(|part| is_wild(&part)) {
+        let folder: String = url.split_inclusive('/').take(first).collect();
+        for object in remote::list(Path::new(&folder))? {
+            let found = object.url.to_string_lossy().into_owned();
+            let parts: Vec<&str> = found.split('/').collect();
+            let fits = |(wanted, part): (&Vec<char>, &&str)| {
+                let is_hidden = part.starts_with('.') && wanted.first() != Some(&'.');
+                !is_hidden && matches_pattern(wanted, &part.chars().collect::<Vec<_>>())
+            };
+            if parts.len() == wanted.len() && wanted.iter().zip(&parts).all(fits) {
+                files.push(object.url);
+            }
+        }
+        return Ok(());
+    }
+    let folder = match url.ends_with('/') {
+        true => path.to_owned(),
+        // Joining would not add it.
+        false => PathBuf::from(format!("{url}/")),
+    };
+    let objects = remote::list(&folder)?;
+    if objects.is_empty() && !url.ends_with('/') {
+        return Err(Error::NoObject {
+            name: url.to_owned(),
+        });
+    }
+    let base = folder.components().count();
+    for object in objects {
+        let below: Vec<_> = object.url.components().skip(base).collect();
+        let is_hidden = below
+            .iter()
+            .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
+        if !is_hidden && below.len() <= MAX_DEPTH + 1 && accept(&object.url) {
+            files.push(object.url);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the entries of a directory, sorted by name.

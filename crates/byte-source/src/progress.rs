@@ -39,9 +39,14 @@ impl Progress {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
+    /// Returns `true` once [`stop`](Self::stop) was called.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     /// Returns an error once [`stop`](Self::stop) was called.
     pub(crate) fn check(&self) -> io::Result<()> {
-        match self.stopped.load(Ordering::Relaxed) {
+        match self.is_stopped() {
             true => Err(io::Error::other("reading was stopped on request")),
             false => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -15,12 +15,14 @@ use crate::decode::{Decode, DecodeReader, Guard};
 use crate::detect::{Container, Detected, LOOK, detect};
 use crate::error::Error;
 use crate::gzip::GzipDecoder;
+use crate::magic::looks_like_sqlite;
 use crate::members::Members;
 use crate::names::logical_name;
 use crate::options::OpenOptions;
 use crate::peek::Peek;
 use crate::progress::Progress;
 use crate::reader::Reader;
+use crate::remote;
 
 /// The decompressed bytes of one file, pipe, buffer or archive member.
 ///
@@ -63,12 +65,14 @@ impl Source {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         match open_path(path, options) {
-            Err(Error::NotFound { name }) => match archive::split_member(path) {
-                Some((archive, member)) => {
-                    open_path(archive, options)?.into_member(member, options)
+            Err(missing @ (Error::NotFound { .. } | Error::NoObject { .. })) => {
+                match archive::split_member(path) {
+                    Some((archive, member)) => {
+                        open_path(archive, options)?.into_member(member, options)
+                    }
+                    None => Err(missing),
                 }
-                None => Err(Error::NotFound { name }),
-            },
+            }
             opened => opened?.into_one(options),
         }
     }
@@ -82,12 +86,14 @@ impl Source {
     pub fn open_as_is(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         match raw_path(path, options) {
-            Err(Error::NotFound { name }) => match archive::split_member(path) {
-                Some((archive, member)) => {
-                    open_path(archive, options)?.into_raw_member(member, options)
+            Err(missing @ (Error::NotFound { .. } | Error::NoObject { .. })) => {
+                match archive::split_member(path) {
+                    Some((archive, member)) => {
+                        open_path(archive, options)?.into_raw_member(member, options)
+                    }
+                    None => Err(missing),
                 }
-                None => Err(Error::NotFound { name }),
-            },
+            }
             raw => raw,
         }
         .map(Raw::into_source)
@@ -286,6 +292,20 @@ fn raw_path(path: &Path, options: &OpenOptions) -> Result<Raw, Error> {
         return Ok(Raw::reader("stdin".to_owned(), stdin, options));
     }
     let name = path.display().to_string();
+    if let Some(url) = remote::url(path) {
+        let opened = remote::open(url, options.progress.clone())?;
+        if let (Some(progress), Some(bytes)) = (&options.progress, opened.bytes) {
+            progress.add_total(bytes);
+        }
+        let mut raw = Raw::reader(name, opened.reader, options);
+        raw.remote = Some(path.to_owned());
+        return Ok(raw);
+    }
+    local_path(path, name, options)
+}
+
+/// Opens a local file, which messages call `name`.
+fn local_path(path: &Path, name: String, options: &OpenOptions) -> Result<Raw, Error> {
     let opening = |error| Error::opening(&name, error);
     let file = File::open(path).map_err(opening)?;
     let metadata = file.metadata().map_err(opening)?;
@@ -314,6 +334,8 @@ pub(crate) struct Raw {
     pub(crate) damage: DamageLog,
     raw_bytes: Arc<AtomicU64>,
     decoders: usize,
+    /// URL of an object, until it is fetched.
+    remote: Option<PathBuf>,
 }
 
 impl Raw {
@@ -334,6 +356,7 @@ impl Raw {
             damage: DamageLog::default(),
             raw_bytes: Arc::default(),
             decoders: 0,
+            remote: None,
         }
     }
 
@@ -418,7 +441,15 @@ impl Raw {
                     None => Error::Empty { name: self.name },
                 });
             }
-            let container = match detect(head) {
+            let found = detect(head);
+            let by_position = matches!(found, Detected::Container(Container::Zip | Container::Tar))
+                || looks_like_sqlite(head);
+            if by_position && let Some(url) = self.remote.take() {
+                // Only the first bytes were read so far.
+                let copy = remote::fetched(&url, options)?;
+                return local_path(&copy, self.name, options)?.unpack(options);
+            }
+            let container = match found {
                 Detected::Container(container) => container,
                 Detected::Foreign(what, tool) if !options.pass_foreign => {
                     return Err(Error::Unsupported {

@@ -15,6 +15,8 @@
 //! * [`Interrupt`] lets a tool that watches or records end with its report.
 //! * [`ProgressLine`] displays a counter on the terminal, [`Stage`] times the steps for `-v`.
 //! * [`in_process`] runs a tool within another program and collects its answer.
+//! * With the feature `objects` inputs may be URLs of object stores; user, password and query of a URL on the command line are taken
+//!   out of its name before anything can print it.
 //! * [`terminal`] returns the width of the terminal and whether to use colours.
 //!
 //! The crate does not render tables, does not open traces, and starts no thread unless a job takes
@@ -52,6 +54,7 @@
 mod args;
 mod cleanup;
 pub mod in_process;
+mod inputs;
 mod interrupt;
 mod output;
 mod progress;
@@ -65,7 +68,7 @@ pub use args::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs
 pub use interrupt::Interrupt;
 pub use output::Output;
 pub use progress::ProgressLine;
-pub use refuse_overwrite::refuse_overwrite;
+pub use refuse_overwrite::{refuse_overwrite, refuse_url};
 pub use run::{OrExit, Outcome, cannot_answer, complain, follows, is_read_on, main_from, usage};
 pub use size::{ByteSize, ByteSizeError};
 pub use stage::Stage;

@@ -26,6 +26,7 @@ pub fn refuse_overwrite<I: AsRef<Path>, O: AsRef<Path>>(
     let inputs: Vec<I> = inputs.into_iter().collect();
     for (number, output) in outputs.iter().enumerate() {
         let output = output.as_ref();
+        refuse_url(output)?;
         if inputs.iter().any(|input| is_same(input.as_ref(), output)) {
             return Err(usage(format!(
                 "{}: an input, which the output would replace: name another output",
@@ -41,6 +42,21 @@ pub fn refuse_overwrite<I: AsRef<Path>, O: AsRef<Path>>(
         }
     }
     Ok(())
+}
+
+/// Refuses an output that is a URL: results are written to local files and folders.
+///
+/// # Errors
+///
+/// Wrong usage, naming the output.
+pub fn refuse_url(output: &Path) -> anyhow::Result<()> {
+    match byte_source::remote::is_url(output) {
+        true => Err(usage(format!(
+            "{}: results are written to local folders and files: give one, and copy it to the bucket when it is complete",
+            output.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Returns `true` if both paths denote the same existing file.
@@ -63,6 +79,7 @@ mod tests {
         assert!(refuse_overwrite([at("trace")], [around]).is_err());
         assert!(refuse_overwrite([at("missing")], [at("missing")]).is_ok());
         assert!(refuse_overwrite([at("trace")], [at("a"), at("a")]).is_err());
+        assert!(refuse_overwrite([at("trace")], ["s3://bucket/report"]).is_err());
         assert!(refuse_overwrite(["-"], ["-", "/dev/null", "/dev/null"]).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use std::{fmt, thread};
 
 use clap::Parser;
 
-use crate::{cleanup, in_process, terminal};
+use crate::{cleanup, in_process, inputs, terminal};
 
 /// Exit code of a defect, the same as that of an uncaught panic.
 const DEFECT: u8 = 101;
@@ -162,6 +162,8 @@ pub fn main_from<A: Parser>(
 ) -> u8 {
     let mut command = A::command();
     let words: Vec<OsString> = words.into_iter().collect();
+    let words = inputs::without_secrets(words, &command);
+    let _objects = inputs::Objects::begin();
     let tool = match words.first().and_then(|word| word.to_str()) {
         Some(name) if name.ends_with(&format!(" {}", command.get_name())) => name.to_owned(),
         _ => command.get_name().to_owned(),

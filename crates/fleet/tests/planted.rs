@@ -53,6 +53,7 @@ fn input(path: &Path) -> Input {
     Input {
         name: path.display().to_string(),
         path: Some(path.to_owned()),
+        tag: None,
     }
 }
 

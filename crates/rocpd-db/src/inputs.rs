@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use byte_source::remote::{exists, files_in, is_dir, is_file, read};
+
 use crate::error::{Error, Result};
 
 /// Turns what was named into database files, in order, each once.
@@ -43,22 +45,14 @@ fn one(input: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(none());
     }
-    if input.is_dir() {
+    if is_dir(input) {
         let index = input.join("index.yaml");
-        if index.is_file() {
+        if is_file(&index) {
             return one(&index, files, depth + 1);
         }
         let before = files.len();
-        let entries = fs::read_dir(input).map_err(|e| Error::io(input, "list the folder", e))?;
-        let mut found = Vec::new();
-        for entry in entries {
-            let path = entry
-                .map_err(|e| Error::io(input, "list the folder", e))?
-                .path();
-            if path.is_file() && is_database_name(&path) {
-                found.push(path);
-            }
-        }
+        let mut found = files_in(input).map_err(|e| Error::io(input, "list the folder", e))?;
+        found.retain(|path| is_database_name(path));
         // What was packed and kept as it was is the same data again.
         let plain: Vec<PathBuf> = found
             .iter()
@@ -77,14 +71,14 @@ fn one(input: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<()> {
     let is_index = input
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("yaml") || e.eq_ignore_ascii_case("yml"));
-    if is_index && input.is_file() {
+    if is_index && is_file(input) {
         let folder = input.parent().unwrap_or(Path::new(""));
         for entry in index_entries(input)? {
             one(&folder.join(entry), files, depth + 1)?;
         }
         return Ok(());
     }
-    if input.exists() {
+    if exists(input) {
         files.push(input.to_owned());
         return Ok(());
     }
@@ -127,7 +121,8 @@ fn is_packed(path: &Path) -> bool {
 
 /// The files an index lists.
 fn index_entries(path: &Path) -> Result<Vec<String>> {
-    let text = fs::read_to_string(path).map_err(|e| Error::io(path, "read the index", e))?;
+    let text = read(path).map_err(|e| Error::io(path, "read the index", e))?;
+    let text = String::from_utf8_lossy(&text);
     let name = path.display().to_string();
     parse_index(&text).map_err(|(line, what)| Error::BadIndex { name, line, what })
 }

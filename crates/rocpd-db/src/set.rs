@@ -161,6 +161,13 @@ impl RocpdSet {
     /// Where the pages of a database can be read as they are: its own place if possible.
     fn readable(&mut self, path: &Path, name: &str) -> Result<PathBuf> {
         let source = Source::open(path, &byte_source::OpenOptions::default())?;
+        if byte_source::remote::is_url(path) && source.containers().is_empty() {
+            // Pages are read by position.
+            return Ok(byte_source::remote::fetched(
+                path,
+                &byte_source::OpenOptions::default(),
+            )?);
+        }
         let wal = check_sidecars(path, name)?;
         if source.containers().is_empty() && wal.is_none() {
             return Ok(path.to_owned());

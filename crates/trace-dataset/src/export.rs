@@ -24,6 +24,12 @@ pub trait Reader: Sync {
     ///
     /// Returns one sentence that names the reason.
     fn open(&self, place: usize, file_id: u32, args: &ArgKeys) -> Result<Recording, String>;
+
+    /// Returns the SHA-256 of an input without a path, which is known once it was read.
+    fn hash(&self, place: usize) -> Option<String> {
+        let _ = place;
+        None
+    }
 }
 
 /// What to export, and how.
@@ -77,7 +83,10 @@ impl Maker for Tables<'_> {
             Ok(recording) => recording,
             Err(error) => return Ok(Err(error)),
         };
-        recording.hash = job.hash.map(str::to_owned);
+        recording.hash = match job.hash {
+            Some(hash) => Some(hash.to_owned()),
+            None => self.hash(job.place),
+        };
         recording.run = job.run.map(str::to_owned);
         let run = recording
             .run
@@ -100,6 +109,10 @@ impl Maker for Tables<'_> {
             });
         }
         Ok(Ok(made))
+    }
+
+    fn hash(&self, place: usize) -> Option<String> {
+        self.reader.hash(place)
     }
 }
 

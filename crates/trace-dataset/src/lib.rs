@@ -4,7 +4,8 @@
 //! of the table, row groups with statistics. `manifest.json` has the versions and the hash of each input; inputs that could not be
 //! read are rows of `table=failures`.
 //!
-//! An export can be repeated: an input that is there with the same hash is skipped, a changed one is replaced. The files of an input
+//! An export can be repeated: an input that is there with the same hash is skipped, a changed one is replaced; of an object in a bucket the
+//! ETag and the size are compared, so that one that is there is not read. The files of an input
 //! are written aside, and moved into place when all are whole, that of the table `files` last: an input without a row in `files` is
 //! not part of the data set yet. What a killed export leaves behind is removed by the next one.
 //!

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use byte_source::remote;
 use sha2::{Digest as _, Sha256};
 use trace_tables::Beside;
 use trace_tables::catalogue::TableSpec;
@@ -21,8 +22,11 @@ use crate::write;
 pub struct Input {
     /// Path as given; identifies the input.
     pub name: String,
-    /// The file whose bytes are hashed; `None` for folders and streams, which are exported each time.
+    /// The file whose bytes are hashed; `None` for folders and streams, which are exported each time, and for objects.
     pub path: Option<PathBuf>,
+    /// ETag and size of an object: one that is there with the same is skipped without being read. `None` for local files, and where
+    /// the server gives no ETag.
+    pub tag: Option<String>,
 }
 
 impl Input {
@@ -30,12 +34,27 @@ impl Input {
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let name = path.display().to_string();
+        if remote::is_url(path) {
+            // A member has the tag of its archive.
+            let whole = match remote::is_file(path) {
+                true => name.as_str(),
+                false => name
+                    .rsplit_once('!')
+                    .map_or(name.as_str(), |(file, _)| file),
+            };
+            return Self {
+                tag: remote::tag(Path::new(whole)),
+                path: None,
+                name,
+            };
+        }
         let file = match path.is_file() {
             true => Some(path.to_owned()),
             false => name.rsplit_once('!').map(|(file, _)| PathBuf::from(file)),
         };
         Self {
             path: file.filter(|file| file.is_file()),
+            tag: None,
             name,
         }
     }
@@ -76,6 +95,12 @@ pub trait Maker: Sync {
     ///
     /// An error of the folder ends the whole call. An input that cannot be read is an inner error of one sentence.
     fn make(&self, job: &Job<'_>) -> Result<Result<Vec<Made>, String>, Error>;
+
+    /// Returns the SHA-256 of an input without a path, which is known once it was read.
+    fn hash(&self, place: usize) -> Option<String> {
+        let _ = place;
+        None
+    }
 }
 
 /// Where to make files, and in which version.
@@ -318,7 +343,7 @@ fn one_input(
         done.is_some_and(|done| {
             done.is_current(
                 folder,
-                hash.as_deref(),
+                (hash.as_deref(), input.tag.as_deref()),
                 &target.tables,
                 &target.schema_version,
             )
@@ -360,7 +385,9 @@ fn one_input(
         fs::create_dir_all(parent).map_err(Error::io("create the folder", parent))?;
         fs::rename(aside.join(&part.table), &path).map_err(Error::io("write", &path))?;
     }
-    let done = Done::new(hash, target.schema_version.clone(), parts);
+    let hash = hash.or_else(|| maker.hash(place));
+    let mut done = Done::new(hash, target.schema_version.clone(), parts);
+    done.tag.clone_from(&input.tag);
     write_done(folder, known.file_id, &done)?;
     Ok(Outcome::Made(done))
 }

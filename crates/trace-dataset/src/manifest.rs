@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use byte_source::remote;
 use serde::{Deserialize, Serialize};
 use trace_tables::catalogue::CATALOGUE_VERSION;
 
@@ -17,8 +18,11 @@ const STATE: &str = "_inferscope";
 /// Returns `true` for the folder of a data set.
 #[must_use]
 pub fn is_data_set(folder: &Path) -> bool {
-    let text = fs::read_to_string(folder.join(MANIFEST)).unwrap_or_default();
-    serde_json::from_str::<Manifest>(&text).is_ok()
+    // Of a bucket that does not answer nothing is known: its reader reports the reason.
+    let is_folder = !remote::is_url(folder) || remote::is_dir(folder);
+    let text = is_folder.then(|| remote::read(&folder.join(MANIFEST)));
+    let text = text.and_then(Result::ok).unwrap_or_default();
+    serde_json::from_slice::<Manifest>(&text).is_ok()
 }
 
 /// The manifest of a data set.
@@ -55,6 +59,9 @@ pub struct ManifestInput {
 pub struct Done {
     /// SHA-256 of the file as stored.
     pub hash: Option<String>,
+    /// ETag and size of an object when it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
     /// Version of the tables when it was exported.
     pub schema_version: String,
     /// Files written, relative to the folder, with their number of rows.
@@ -88,11 +95,19 @@ impl Part {
 
     /// Returns what is wrong with the file; `None` if it is there in its size.
     fn damage(&self, folder: &Path) -> Option<String> {
-        let Ok(found) = fs::metadata(folder.join(&self.path)) else {
+        let path = folder.join(&self.path);
+        let found = match remote::is_url(&path) {
+            true => remote::stat(&path)
+                .ok()
+                .flatten()
+                .map(|object| object.bytes),
+            false => fs::metadata(&path).ok().map(|found| found.len()),
+        };
+        let Some(found) = found else {
             return Some("is missing".to_owned());
         };
-        let bytes = self.bytes.filter(|bytes| *bytes != found.len())?;
-        Some(format!("has {} bytes instead of {bytes}", found.len()))
+        let bytes = self.bytes.filter(|bytes| *bytes != found)?;
+        Some(format!("has {found} bytes instead of {bytes}"))
     }
 }
 
@@ -100,6 +115,7 @@ impl Done {
     pub(crate) fn new(hash: Option<String>, schema_version: String, parts: Vec<Part>) -> Self {
         Self {
             hash,
+            tag: None,
             schema_version,
             parts,
         }
@@ -109,13 +125,13 @@ impl Done {
     pub(crate) fn is_current(
         &self,
         folder: &Path,
-        hash: Option<&str>,
+        (hash, tag): (Option<&str>, Option<&str>),
         tables: &[String],
         schema_version: &str,
     ) -> bool {
         let has = |table: &String| self.parts.iter().any(|part| part.table == *table);
-        self.hash.is_some()
-            && self.hash.as_deref() == hash
+        let is_equal = |own: &Option<String>, other| own.is_some() && own.as_deref() == other;
+        (is_equal(&self.hash, hash) || is_equal(&self.tag, tag))
             && self.schema_version == schema_version
             && tables.iter().all(has)
             && self.parts.iter().all(|part| part.damage(folder).is_none())
@@ -128,6 +144,11 @@ impl Done {
 ///
 /// Returns an error for a manifest that is damaged, or of another version.
 pub fn damaged(folder: &Path) -> Result<Vec<(PathBuf, String)>, Error> {
+    if remote::is_url(folder) {
+        // One request instead of one for each file.
+        let listed = remote::list(folder).map_err(std::io::Error::from);
+        listed.map_err(Error::io("list the folder", folder))?;
+    }
     let Some(manifest) = Manifest::read(folder)? else {
         return Ok(Vec::new());
     };
@@ -166,7 +187,7 @@ impl Manifest {
     /// Returns an error for a folder that holds something else, and for a manifest of another major version.
     pub fn read_version(folder: &Path, own: &str) -> Result<Option<Self>, Error> {
         let path = folder.join(MANIFEST);
-        let text = match fs::read_to_string(&path) {
+        let text = match remote::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let mut entries = match fs::read_dir(folder) {
@@ -188,7 +209,7 @@ impl Manifest {
             path: path.clone(),
             text,
         };
-        let mut manifest: Self = serde_json::from_str(&text).map_err(|error| {
+        let mut manifest: Self = serde_json::from_slice(&text).map_err(|error| {
             broken(format!(
                 "the manifest is damaged ({error}): export to a new folder"
             ))
@@ -200,8 +221,11 @@ impl Manifest {
                 manifest.schema_version
             )));
         }
+        // What was copied to a bucket is whole, or states what is missing.
+        let is_local = !remote::is_url(folder);
         for input in &mut manifest.inputs {
-            if let Some(done) = read_done(folder, input.file_id) {
+            let is_open = is_local || (input.done.is_none() && input.error.is_none());
+            if is_open && let Some(done) = read_done(folder, input.file_id) {
                 input.done = Some(done);
                 input.error = None;
             }
@@ -232,8 +256,8 @@ fn done_path(folder: &Path, file_id: u32) -> PathBuf {
 }
 
 fn read_done(folder: &Path, file_id: u32) -> Option<Done> {
-    let text = fs::read_to_string(done_path(folder, file_id)).ok()?;
-    serde_json::from_str(&text).ok()
+    let text = remote::read(&done_path(folder, file_id)).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// States that an input is exported.

@@ -62,6 +62,7 @@ fn input(path: &Path) -> Input {
     Input {
         name: path.display().to_string(),
         path: Some(path.to_owned()),
+        tag: None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
+use byte_source::remote::{exists, is_dir, is_file};
 use byte_source::{OpenOptions, Source, expand_inputs, logical_name, member_names};
 use cli::InputArgs;
 use torch_dumps::Dump;
@@ -48,9 +49,9 @@ pub fn dumps(given: &[PathBuf]) -> anyhow::Result<Option<Vec<PathBuf>>> {
     let mut all: Vec<Candidate> = Vec::new();
     let mut trace: Option<PathBuf> = None;
     for path in given {
-        let is_pattern = !path.exists() && path.to_string_lossy().contains(['*', '?']);
+        let is_pattern = path.to_string_lossy().contains(['*', '?']) && !exists(path);
         let members = members(path);
-        let several = path.is_dir() || is_pattern || members.len() > 1;
+        let several = is_dir(path) || is_pattern || members.len() > 1;
         let inside: Vec<Candidate> = match several {
             // Folders that cannot be listed are left to the reader of traces, which reports the reason.
             true if members.is_empty() => {
@@ -93,7 +94,7 @@ pub fn dumps(given: &[PathBuf]) -> anyhow::Result<Option<Vec<PathBuf>>> {
 
 /// Returns the members of an archive of several files.
 fn members(path: &Path) -> Vec<PathBuf> {
-    if !path.is_file() {
+    if !is_file(path) {
         return Vec::new();
     }
     let listed = member_names(path, &OpenOptions::default());
@@ -109,7 +110,7 @@ fn is_dump(path: &Path) -> bool {
     let source = match path.as_os_str() == "-" {
         true => stdin_head().and_then(|head| Source::from_bytes("stdin", head).ok()),
         // A member of an archive is no file.
-        false if path.is_dir() => None,
+        false if is_dir(path) => None,
         false => Source::open(path, &OpenOptions::default()).ok(),
     };
     let Some(mut source) = source else {

@@ -1,9 +1,13 @@
 //! Expands paths to trace files.
 
 use std::io::Read as _;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::Context as _;
+use byte_source::remote::{exists, is_dir, is_file, is_url};
 use byte_source::{Error, OpenOptions, Source, expand_inputs, logical_name};
 use cli::{OrExit as _, VerbosityArgs};
 
@@ -63,11 +67,12 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
     let mut left_out = LeftOut::default();
     for path in given {
         // Standard input, even if a file has that name.
-        if path.as_os_str() == "-" || is_package(path) || nsys_db::is_parquet_folder(path) {
+        if path.as_os_str() == "-" || is_package(path) || nsys::is_parquet_folder(path) {
             files.push(path.clone());
             continue;
         }
-        if !path.is_dir() && !is_pattern(path) {
+        let is_folder = is_dir(path);
+        if !is_folder && !is_pattern(path) {
             let members = members(path, &mut others, verbosity);
             if members.is_empty() {
                 // A missing file must not hide the others: its reader reports it.
@@ -78,14 +83,15 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             continue;
         }
         let accept = |file: &Path| {
-            let is_trace = is_trace(file) && nsys::may_be_recording(file);
+            // Objects are looked at below, several at once.
+            let is_trace = is_trace(file) && (is_url(file) || nsys::may_be_recording(file));
             if !is_trace {
                 left_out.add(file);
             }
             is_trace
         };
         // Each is one trace; the other files of the folder are read as well.
-        let folders = match path.is_dir() {
+        let folders = match is_folder {
             true => nsys::parquet_folders(path),
             false => Vec::new(),
         };
@@ -102,7 +108,7 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
                 verbosity.note(format!("note: {sentence}"));
             }
         })?;
-        if !path.is_dir() {
+        if !is_folder {
             files.extend(found);
             continue;
         }
@@ -115,11 +121,21 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
                 copy.display()
             ));
         }
-        for file in found {
+        let looked = at_once(&found, |file| {
+            (
+                without_events(file),
+                !is_url(file) || nsys::may_be_recording(file),
+            )
+        });
+        for (file, (is_without, may_be_recording)) in found.into_iter().zip(looked) {
+            if !may_be_recording {
+                left_out.add(&file);
+                continue;
+            }
             if copies.contains(&file) {
                 continue;
             }
-            if without_events(&file) {
+            if is_without {
                 others.push(file);
             } else {
                 files.push(file);
@@ -184,13 +200,18 @@ fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
 /// Same as [`expand`], and when an index is invalid.
 pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for path in expand(given, verbosity)? {
+    let paths = expand(given, verbosity)?;
+    let processes = at_once(&paths, |path| match is_package(path) {
+        true => Ok(None),
+        false => nsys::processes(path),
+    });
+    for (path, processes) in paths.into_iter().zip(processes) {
         if is_package(&path) {
             let listed = rocpd_db::expand(&[&path]).with_context(|| path.display().to_string())?;
             files.extend(listed);
             continue;
         }
-        match nsys::processes(&path)? {
+        match processes? {
             Some(processes) => files.extend(processes),
             None => files.push(path),
         }
@@ -201,7 +222,7 @@ pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Resu
 /// Returns the traces in an archive of several files; empty if it is not an archive, or contains no
 /// names of traces.
 fn members(path: &Path, others: &mut Vec<PathBuf>, verbosity: VerbosityArgs) -> Vec<PathBuf> {
-    if !path.is_file() {
+    if !is_file(path) {
         return Vec::new();
     }
     // An archive that cannot be listed is left to the reader, which reports the reason.
@@ -223,9 +244,40 @@ fn members(path: &Path, others: &mut Vec<PathBuf>, verbosity: VerbosityArgs) -> 
     traces
 }
 
+/// Objects that are looked at at once: each look is a request that waits for its answer.
+const LOOKS: usize = 16;
+
+/// Looks at each path, at several at once where they are objects, and returns the results in their order.
+fn at_once<T: Send>(paths: &[PathBuf], look: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    if !paths.iter().any(|path| is_url(path)) {
+        return paths.iter().map(|path| look(path)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(at) else {
+                return done;
+            };
+            done.push((at, look(path)));
+        }
+    };
+    let mut all: Vec<(usize, T)> = thread::scope(|scope| {
+        let workers = LOOKS.min(paths.len());
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let each = handles
+            .into_iter()
+            .flat_map(|handle| handle.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        each.collect()
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
 /// Returns `true` if the path is not a file, but a pattern for several.
 fn is_pattern(path: &Path) -> bool {
-    !path.exists() && path.to_string_lossy().contains(['*', '?'])
+    path.to_string_lossy().contains(['*', '?']) && !exists(path)
 }
 
 /// Number of files that the description of a folder names.
@@ -242,13 +294,13 @@ fn nothing_in(path: &Path) -> anyhow::Error {
             .map(|part| part.as_os_str().to_string_lossy());
         parts.any(|part| part.starts_with("table="))
     };
-    let text = if !path.is_dir() {
+    let text = if !is_dir(path) {
         format!(
             "{name}: no file matches this pattern and is a trace; names of traces end in {endings}"
         )
     } else if files.is_empty() {
         format!("{name}: this folder is empty: give one with traces, whose names end in {endings}")
-    } else if path.join("manifest.json").is_file() && files.iter().any(is_table) {
+    } else if is_file(&path.join("manifest.json")) && files.iter().any(is_table) {
         format!(
             "{name}: this folder is a data set of `inferscope export` and no recording: query it with `inferscope sql`, or give the \
              recordings"
@@ -282,8 +334,8 @@ pub fn is_package(path: &Path) -> bool {
         path.extension()
             .is_some_and(|e| e.eq_ignore_ascii_case(ending))
     };
-    if path.is_dir() {
-        ends_in("rpdb") || path.join("index.yaml").is_file()
+    if is_dir(path) {
+        ends_in("rpdb") || is_file(&path.join("index.yaml"))
     } else {
         ends_in("yaml") || ends_in("yml")
     }
@@ -314,6 +366,11 @@ pub fn without_events(path: &Path) -> bool {
         text.first() == Some(&b'{') && !text.windows(ROCPROF.len()).any(|part| part == ROCPROF)
     });
     if !is_object {
+        return false;
+    }
+    // Most often it is here, and no more is read.
+    let holds_key = |head: &[u8]| head.windows(EVENTS.len()).any(|part| part == EVENTS);
+    if source.head(Source::HEAD_BYTES).is_ok_and(holds_key) {
         return false;
     }
     let Ok(mut reader) = source.into_read() else {

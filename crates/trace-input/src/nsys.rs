@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use byte_source::Source;
+use byte_source::{Source, remote};
 use cli::VerbosityArgs;
 use nsys_db::{Export, LoadOptions, ProcessKey};
 use perfetto_reader::{ArgPolicy, HostSlices, ReadOptions};
@@ -31,12 +31,28 @@ const LARGE: u64 = 128 << 20;
 /// Returns `true` for a database so large that not all calls of its host should be kept.
 pub fn is_large_export(path: &Path) -> bool {
     let path = file_of(path);
-    if !std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > LARGE) {
+    let bytes = match remote::stat(path) {
+        Ok(Some(object)) => object.bytes,
+        _ => std::fs::metadata(path).map_or(0, |file| if file.is_file() { file.len() } else { 0 }),
+    };
+    if bytes <= LARGE {
         return false;
     }
-    let mut head = [0; 16];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && byte_source::magic::looks_like_sqlite(&head)
+    let head = match remote::is_url(path) {
+        true => remote_head(path),
+        false => {
+            let mut head = [0; 16];
+            let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+            read.ok().map(|()| head)
+        }
+    };
+    head.is_some_and(|head| byte_source::magic::looks_like_sqlite(&head))
+}
+
+/// Returns the first bytes of an object.
+fn remote_head(path: &Path) -> Option<[u8; 16]> {
+    let source = Source::open_as_is(path, &byte_source::OpenOptions::default());
+    source.ok()?.head(16).ok()?.try_into().ok()
 }
 
 /// Returns the export and the process that a path selects, if it does.
@@ -48,7 +64,7 @@ fn selected(path: &Path) -> Option<(&Path, (Option<u64>, i64))> {
         None => (None, process),
     };
     let file = Path::new(file);
-    let is_export = file.exists() && !path.exists();
+    let is_export = remote::exists(file) && !remote::exists(path);
     is_export.then_some((file, (machine, pid.parse().ok()?)))
 }
 
@@ -60,7 +76,7 @@ fn is_export(path: &Path) -> bool {
             .head(16)
             .is_ok_and(byte_source::magic::looks_like_sqlite)
     };
-    path.is_dir() || source().is_ok_and(head)
+    remote::is_dir(path) || source().is_ok_and(head)
 }
 
 /// Returns the file and the process that a path selects of a file of another format than an export.
@@ -96,7 +112,7 @@ pub(crate) fn processes(path: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
         return Ok(None);
     }
     let Some(export) = recognised(path)? else {
-        return Ok(match path.is_file() {
+        return Ok(match remote::is_file(path) {
             true => ranks_of_copy(path),
             false => None,
         });
@@ -120,9 +136,9 @@ pub(crate) fn processes(path: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
 
 /// Opens an export, if the path is one. Errors of files that are none are left to their reader.
 fn recognised(path: &Path) -> anyhow::Result<Option<Export>> {
-    if path.is_dir() {
-        let is_one = nsys_db::is_parquet_folder(path);
-        return Ok(is_one.then(|| Export::open(path)).transpose()?);
+    if remote::is_dir(path) {
+        let is_one = is_parquet_folder(path);
+        return is_one.then(|| open_folder(path)).transpose();
     }
     let Ok(mut source) = Source::open(path, &byte_source::OpenOptions::default()) else {
         return Ok(None);
@@ -130,7 +146,7 @@ fn recognised(path: &Path) -> anyhow::Result<Option<Export>> {
     let is_database = source
         .head(16)
         .is_ok_and(byte_source::magic::looks_like_sqlite);
-    if !is_database || !path.is_file() {
+    if !is_database || !remote::is_file(path) {
         return Ok(None);
     }
     let Ok(database) = Database::from_source(source, Some(path)) else {
@@ -172,8 +188,36 @@ pub(crate) fn may_be_recording(path: &Path) -> bool {
 /// Returns the folders with one Parquet file for each table within a folder.
 pub(crate) fn parquet_folders(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    if remote::is_url(folder) {
+        // What cannot be listed is reported by the search for traces.
+        let objects = remote::list(folder).unwrap_or_default().into_iter();
+        let strings = objects.filter(|object| object.url.ends_with("StringIds.parquet"));
+        let folders = strings.filter_map(|object| object.url.parent().map(Path::to_path_buf));
+        found.extend(folders.filter(|folder| is_parquet_folder(folder)));
+        return found;
+    }
     search(folder, MAX_DEPTH, &mut found);
     found
+}
+
+/// Returns `true` for a folder with one Parquet file for each table, local or in a bucket.
+pub(crate) fn is_parquet_folder(path: &Path) -> bool {
+    if !remote::is_url(path) {
+        return nsys_db::is_parquet_folder(path);
+    }
+    if !remote::is_dir(path) || !remote::is_file(&path.join("StringIds.parquet")) {
+        return false;
+    }
+    let files = remote::files_in(path).unwrap_or_default();
+    let names = files.iter().filter_map(|file| file.file_name()?.to_str());
+    nsys_db::DatabaseKind::of(names.filter_map(|name| name.strip_suffix(".parquet")))
+        == nsys_db::DatabaseKind::Nsys
+}
+
+/// Opens a folder with one Parquet file for each table; of one in a bucket, a copy.
+fn open_folder(path: &Path) -> anyhow::Result<Export> {
+    let copy = remote::fetched_folder(path, &byte_source::OpenOptions::default())?;
+    Ok(Export::open(copy)?)
 }
 
 fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
@@ -244,15 +288,18 @@ pub(crate) enum Found {
 /// Returns an error if it is a damaged export, or a folder of an export that is not read.
 pub(crate) fn open_path(path: &Path) -> anyhow::Result<Option<Found>> {
     if let Some((file, which)) = selected(path).filter(|(file, _)| is_export(file)) {
-        let export = Export::open(file)?;
+        let export = match remote::is_dir(file) {
+            true => open_folder(file)?,
+            false => Export::open(file)?,
+        };
         let process = find(&export, which)?;
         return Ok(Some(Found::Export(export, Some(process))));
     }
     if let Some(error) = nsys_db::arrow_folder(path) {
         return Err(error.into());
     }
-    if nsys_db::is_parquet_folder(path) {
-        return Ok(Some(Found::Export(Export::open(path)?, None)));
+    if is_parquet_folder(path) {
+        return Ok(Some(Found::Export(open_folder(path)?, None)));
     }
     Ok(None)
 }

@@ -93,6 +93,13 @@ fn read_quietly(
         let trace = trace_convert::part(&read.trace, &part)?;
         return Ok(whole(path.display().to_string(), trace));
     }
+    if let Some(bytes) = fetched_bytes(path).filter(|bytes| *bytes > LARGE_COPY) {
+        verbosity.note(format!(
+            "note: {}: {} are fetched into a temporary folder (see TMPDIR), because a database is read by position",
+            path.display(),
+            cli::ByteSize::of(bytes)
+        ));
+    }
     let mut options = ReadOptions::default();
     options.threads = input.threads().get();
     options.strict = input.strict;
@@ -160,6 +167,19 @@ fn read_quietly(
         }
     })?;
     Ok(whole(name, trace))
+}
+
+/// Size from which on a temporary copy is announced, in bytes.
+const LARGE_COPY: u64 = 256 << 20;
+
+/// Returns the size of an object that is copied before it is read; `None` for all others.
+fn fetched_bytes(path: &Path) -> Option<u64> {
+    let name = path.to_str()?.to_ascii_lowercase();
+    let is_database = [".db", ".sqlite", ".sqlite3"]
+        .iter()
+        .any(|end| name.ends_with(end));
+    let object = is_database.then(|| byte_source::remote::stat(path).ok()?);
+    Some(object??.bytes)
 }
 
 /// Reads an XSpace of JAX, XLA or TensorFlow.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use byte_source::remote::{files_in, is_file};
 use byte_source::{OpenOptions, Source, logical_name};
 use perfetto_reader::rocprof_csv::{begins, split_name};
 
@@ -18,18 +19,17 @@ fn split(path: &Path) -> Option<(String, &'static str)> {
 /// Returns the files of the process whose records `path` has, that of kernels first; `None` for every other file.
 pub(crate) fn files(path: &Path) -> Option<Vec<PathBuf>> {
     let (prefix, end) = split(path)?;
-    if end == AGENTS || !path.is_file() || !is_table(path) {
+    if end == AGENTS || !is_file(path) || !is_table(path) {
         return None;
     }
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
-    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let entries = files_in(folder.unwrap_or(Path::new("."))).ok()?;
     let names = entries
-        .flatten()
-        .map(|entry| path.with_file_name(entry.file_name()));
-    let is_own =
-        |file: &PathBuf| file.is_file() && split(file).is_some_and(|(own, _)| own == prefix);
+        .iter()
+        .filter_map(|file| Some(path.with_file_name(file.file_name()?)));
+    let is_own = |file: &PathBuf| split(file).is_some_and(|(own, _)| own == prefix);
     let mut files: Vec<PathBuf> = names.filter(is_own).collect();
     files.sort_by_key(|file| {
         let end = split(file).map_or("", |(_, end)| end);

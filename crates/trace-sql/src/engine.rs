@@ -33,7 +33,7 @@ use crate::provider::CatalogueTable;
 use crate::quoting::Quoting;
 use crate::store::{Inputs, Store, Wanted};
 use crate::stored::Stored;
-use crate::{dialect, exact, failures, functions, statement};
+use crate::{bucket, dialect, exact, failures, functions, statement};
 
 /// Default memory for sorts, joins and aggregations, and for recordings that are kept, in bytes each.
 const MEMORY: usize = 4 << 30;
@@ -101,6 +101,8 @@ pub struct Engine {
     /// The tables, if they are not those of the catalogue: name and meaning.
     others: Option<Vec<(String, String)>>,
     options: Options,
+    /// URL of the data set, if it is in an object store.
+    folder: Option<String>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -160,15 +162,20 @@ impl Engine {
     ///
     /// Returns an error if the folder cannot be read.
     pub fn data_set(folder: &Path, options: Options) -> Result<Self, SqlError> {
-        let real = folder.canonicalize().map_err(|error| {
+        let input = |error: &dyn std::fmt::Display| {
             SqlError::new(ErrorKind::Input, format!("{}: {error}", folder.display()))
-        })?;
+        };
+        let real = match bucket::url_of(folder) {
+            Some(url) => PathBuf::from(url),
+            None => folder.canonicalize().map_err(|error| input(&error))?,
+        };
         let left_out = options.left_out.iter();
         let left_out: Vec<PathBuf> = left_out
             .map(|path| real.join(path.strip_prefix(folder).unwrap_or(path)))
             .collect();
-        let stored = Arc::new(Stored::new(&real, &left_out));
+        let stored = Arc::new(Stored::new(&real, &left_out)?);
         let engine = Self::start(options, &Place::DataSet(Arc::clone(&stored)))?;
+        bucket::register(&engine.context, &real)?;
         let own = TABLES.iter().chain(BESIDE);
         let own = own.map(|table| (table.name, stored_schema(table.columns())));
         let failures = stored_schema(FAILURES_COLUMNS.iter());
@@ -187,7 +194,7 @@ impl Engine {
     ///
     /// Returns an error if a file cannot be read.
     pub fn folder(folder: &Path, tables: &[FileTable], options: Options) -> Result<Self, SqlError> {
-        let stored = Arc::new(Stored::new(folder, &options.left_out));
+        let stored = Arc::new(Stored::new(folder, &options.left_out)?);
         let mut engine = Self::start(options, &Place::DataSet(stored))?;
         for table in tables {
             let provider = table.provider()?;
@@ -228,6 +235,8 @@ impl Engine {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.get().clamp(1, 4))
             .thread_stack_size(16 << 20)
+            // Requests to object stores are repeated after a while.
+            .enable_time()
             .build()
             .map_err(failed)?;
         Ok(Self {
@@ -237,6 +246,10 @@ impl Engine {
             inputs: None,
             others: None,
             options,
+            folder: match place {
+                Place::DataSet(stored) => stored.url(),
+                Place::Recordings(_) => None,
+            },
         })
     }
 
@@ -276,6 +289,7 @@ impl Engine {
         Names {
             tables: self.table_names(),
             functions,
+            folder: self.folder.clone(),
         }
     }
 
@@ -518,7 +532,8 @@ fn stored_table(
     schema: SchemaRef,
 ) -> Result<Arc<dyn TableProvider>, SqlError> {
     let url = |path: &Path, end: &str| {
-        ListingTableUrl::parse(format!("{}{end}", path.display())).map_err(failed)
+        let place = bucket::encoded(path);
+        ListingTableUrl::parse(format!("{place}{end}")).map_err(failed)
     };
     let urls: Vec<ListingTableUrl> = match stored.table(name) {
         None => Vec::new(),

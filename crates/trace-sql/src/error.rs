@@ -6,6 +6,8 @@ use arrow_schema::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 
+use crate::bucket;
+
 /// Cause of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -29,6 +31,8 @@ pub enum ErrorKind {
 pub(crate) struct Names {
     pub(crate) tables: Vec<String>,
     pub(crate) functions: Vec<String>,
+    /// URL of the data set, if it is in an object store.
+    pub(crate) folder: Option<String>,
 }
 
 /// An error of a statement: one sentence.
@@ -62,6 +66,10 @@ impl SqlError {
 
     /// Describes an error of the engine.
     pub(crate) fn of(error: &DataFusionError, sql: &str, names: &Names) -> Self {
+        let folder = names.folder.as_deref();
+        if let Some(text) = folder.and_then(|folder| bucket::failed_request(folder, error)) {
+            return Self::new(ErrorKind::Input, text);
+        }
         let place = error.diagnostic().and_then(|found| found.span);
         let place = place.map(|span| (span.start.line, span.start.column));
         match error.find_root() {

@@ -1,7 +1,8 @@
 //! SQL over recordings and over exported data sets: Apache DataFusion with a provider for each table of the catalogue.
 //!
 //! * [`Engine::new`] makes the tables of [`trace_tables::catalogue`] from [`Inputs`]; Perfetto's names are views over them;
-//! * [`Engine::data_set`] reads the Parquet files of an exported data set instead, [`Engine::folder`] any Parquet files by name;
+//! * [`Engine::data_set`] reads the Parquet files of an exported data set instead, with the feature `objects` also of one in an object
+//!   store, by ranges; [`Engine::folder`] any Parquet files by name;
 //! * [`Engine::run`] runs statements and passes their rows to [`Results`]; [`sink`] writes them as text, CSV, JSON, Parquet or Arrow.
 //!
 //! A query reads only the columns and arguments that it needs. A file is read once for all tables of a statement, several files at
@@ -14,6 +15,7 @@
 //! This is the only crate that uses DataFusion. It reads no trace files: [`Inputs`] does.
 
 mod beside;
+mod bucket;
 mod dialect;
 mod engine;
 mod error;

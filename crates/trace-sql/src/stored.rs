@@ -9,12 +9,17 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array as _, BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
+use byte_source::remote;
+use bytes::Bytes;
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::reader::ChunkReader;
 use trace_tables::scan::split_id;
 
+use crate::error::{ErrorKind, SqlError};
 use crate::functions::Value;
 
 /// Values of one key by slice.
@@ -24,6 +29,8 @@ type Values = HashMap<i64, Value>;
 #[derive(Debug)]
 pub(crate) struct Stored {
     folder: PathBuf,
+    /// All of its objects, if it is in an object store.
+    objects: Option<Vec<PathBuf>>,
     /// Files that are not to be read.
     left_out: BTreeSet<PathBuf>,
     /// What was read so far of the arguments, by key without prefix.
@@ -35,18 +42,42 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> DataFusionError {
 }
 
 impl Stored {
-    pub(crate) fn new(folder: &Path, left_out: &[PathBuf]) -> Self {
-        Self {
+    /// Returns the data set in a folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an object store does not list it.
+    pub(crate) fn new(folder: &Path, left_out: &[PathBuf]) -> std::result::Result<Self, SqlError> {
+        let objects = match remote::is_url(folder) {
+            true => {
+                let listed = remote::list(folder);
+                let listed =
+                    listed.map_err(|error| SqlError::new(ErrorKind::Input, error.to_string()))?;
+                Some(listed.into_iter().map(|object| object.url).collect())
+            }
+            false => None,
+        };
+        Ok(Self {
             folder: folder.to_owned(),
+            objects,
             left_out: left_out.iter().cloned().collect(),
             args: Mutex::default(),
-        }
+        })
+    }
+
+    /// Returns the URL of a data set in an object store.
+    pub(crate) fn url(&self) -> Option<String> {
+        remote::url(&self.folder).map(str::to_owned)
     }
 
     /// Returns the folder of a table; `None` if the data set does not have it.
     pub(crate) fn table(&self, name: &str) -> Option<PathBuf> {
         let folder = self.folder.join(format!("table={name}"));
-        folder.is_dir().then_some(folder)
+        let is_there = match &self.objects {
+            Some(objects) => objects.iter().any(|object| object.starts_with(&folder)),
+            None => folder.is_dir(),
+        };
+        is_there.then_some(folder)
     }
 
     /// Returns `true` if files of a table are left out.
@@ -56,6 +87,13 @@ impl Stored {
 
     /// Returns the files of a table, in a stable order.
     pub(crate) fn files(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let is_file = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "parquet") && !self.left_out.contains(path)
+        };
+        if let Some(objects) = &self.objects {
+            let own = objects.iter().filter(|object| object.starts_with(folder));
+            return Ok(own.filter(|path| is_file(path)).cloned().collect());
+        }
         let mut files = Vec::new();
         let mut open = vec![folder.to_owned()];
         while let Some(folder) = open.pop() {
@@ -63,9 +101,7 @@ impl Stored {
                 let path = entry.map_err(|error| failed(&folder, error))?.path();
                 if path.is_dir() {
                     open.push(path);
-                } else if path.extension().is_some_and(|end| end == "parquet")
-                    && !self.left_out.contains(&path)
-                {
+                } else if is_file(&path) {
                     files.push(path);
                 }
             }
@@ -158,21 +194,36 @@ impl Stored {
     }
 }
 
-/// Reads a file, with all columns or with some.
+/// Reads a file, with all columns or with some. An object is fetched whole.
 fn read(
     path: &Path,
     columns: Option<&[&str]>,
 ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
-    let file = File::open(path).map_err(|error| failed(path, error))?;
-    let mut builder =
-        ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| failed(path, error))?;
+    let reader = match remote::is_url(path) {
+        true => {
+            let bytes = remote::read(path).map_err(|error| failed(path, error))?;
+            reader(Bytes::from(bytes), columns)
+        }
+        false => {
+            let file = File::open(path).map_err(|error| failed(path, error))?;
+            reader(file, columns)
+        }
+    };
+    let reader = reader.map_err(|error| failed(path, error))?;
+    let path = path.to_owned();
+    Ok(reader.map(move |batch| batch.map_err(|error| failed(&path, error))))
+}
+
+fn reader(
+    file: impl ChunkReader + 'static,
+    columns: Option<&[&str]>,
+) -> std::result::Result<ParquetRecordBatchReader, ParquetError> {
+    let mut builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
     if let Some(columns) = columns {
         let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
         builder = builder.with_projection(mask);
     }
-    let reader = builder.build().map_err(|error| failed(path, error))?;
-    let path = path.to_owned();
-    Ok(reader.map(move |batch| batch.map_err(|error| failed(&path, error))))
+    builder.build()
 }
 
 /// Returns all slices of a file with their parents, in the order of the file.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
+use byte_source::remote;
 use cli::{ProgressLine, Stage, VerbosityArgs};
 use findings::{
     Companion, Document, File, Reads, Recording, RecordingOptions, Request, Role, Side, arg_keys,
@@ -84,7 +85,7 @@ pub fn answer(question: &Question, command: String) -> anyhow::Result<Document> 
         let mut file = File {
             name: source.path.display().to_string(),
             side: source.side,
-            bytes: source.path.metadata().map_or(0, |meta| meta.len()),
+            bytes: size(&source.path),
             ..File::default()
         };
         match result {
@@ -216,6 +217,14 @@ fn is_table(path: &Path) -> bool {
     name.is_some_and(|name| name.contains("_perf_data.csv") || name.contains("_counters_data.csv"))
 }
 
+/// Returns the size of a file or an object; 0 if it is not known.
+fn size(path: &Path) -> u64 {
+    match remote::stat(path) {
+        Ok(Some(object)) => object.bytes,
+        _ => path.metadata().map_or(0, |meta| meta.len()),
+    }
+}
+
 /// Returns `true` if a name given by the user means this file.
 fn is_file(path: &Path, name: &str) -> bool {
     path == Path::new(name) || path.file_name().is_some_and(|own| own == name)
@@ -231,14 +240,14 @@ fn find(
     let mut others: Vec<(PathBuf, Role)> = Vec::new();
     let mut plain: Vec<PathBuf> = Vec::new();
     for path in paths {
-        let is_pattern = !path.exists() && path.to_string_lossy().contains(['*', '?']);
+        let is_pattern = path.to_string_lossy().contains(['*', '?']) && !remote::exists(path);
         match is_pattern {
             true => plain.extend(byte_source::expand_inputs([path], |_| true)?),
             false => plain.push(path.clone()),
         }
     }
     for path in plain {
-        if path.is_dir() {
+        if remote::is_dir(&path) {
             let beside = sniff::others_in(&path);
             let roles = beside.into_iter().filter_map(|path| {
                 let role = match sniff::role(&path) {
@@ -251,7 +260,9 @@ fn find(
             });
             let roles: Vec<(PathBuf, Role)> = roles.collect();
             let clock = path.join("clock.json");
-            inputs.clocks.extend(clock.is_file().then_some(clock));
+            inputs
+                .clocks
+                .extend(remote::is_file(&clock).then_some(clock));
             let denied = sniff::unreadable_in(&path);
             if question.input.strict
                 && let Some((folder, reason)) = denied.first()
@@ -329,7 +340,7 @@ fn find(
             name: path.display().to_string(),
             role,
             side,
-            bytes: path.metadata().map_or(0, |meta| meta.len()),
+            bytes: size(&path),
             problem: problem.map(str::to_owned),
             ..File::default()
         });
@@ -376,11 +387,11 @@ fn around(
 fn storage(inputs: &mut Inputs) -> Option<Reads> {
     let path = inputs.block_io.first()?.clone();
     let beside = path.with_file_name("clock.json");
-    let clock = match beside.is_file() {
+    let clock = match remote::is_file(&beside) {
         true => Some(beside),
         false => inputs.clocks.first().cloned(),
     };
-    let clock = clock.and_then(|path| std::fs::read(path).ok());
+    let clock = clock.and_then(|path| remote::read(&path).ok());
     let found = Reads::new(&path, clock.as_deref());
     let name = path.display().to_string();
     let mut set = |name: &str, problem: String| {
@@ -458,7 +469,7 @@ fn read(
     };
     let line = ProgressLine::start("reading", question.verbosity);
     let counter = line.counter();
-    let bytes = |source: &Source| source.path.metadata().map_or(0, |meta| meta.len());
+    let bytes = |source: &Source| size(&source.path);
     counter.add_total(sources.iter().map(bytes).sum());
     let one = |source: &Source| -> anyhow::Result<Recording> {
         let read = trace_input::read(&source.path, &input, quiet, |options| {

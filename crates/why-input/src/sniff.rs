@@ -15,7 +15,7 @@ const LONG_HEAD: usize = 1 << 20;
 
 /// Returns what a file is used for; a recording unless its content is that of something else.
 pub fn role(path: &Path) -> Role {
-    if path.as_os_str() == "-" || !path.is_file() {
+    if path.as_os_str() == "-" || !byte_source::remote::is_file(path) {
         return Role::Trace;
     }
     let Ok(mut source) = Source::open(path, &OpenOptions::default()) else {
@@ -110,11 +110,17 @@ pub(crate) fn unreadable_in(folder: &Path) -> Vec<(PathBuf, String)> {
         }
     }
     let mut out = Vec::new();
+    if byte_source::remote::is_url(folder) {
+        return out;
+    }
     walk(folder, DEPTH, &mut out);
     // The folder that was given is an error of its own.
     out.retain(|(path, _)| path != folder);
     out
 }
+
+/// Depth to which they are searched for other files.
+const DEPTH_OF_OTHERS: u32 = 2;
 
 /// Returns the files of a folder that do not have the name of a trace, two levels deep, in the order of their names.
 pub fn others_in(folder: &Path) -> Vec<PathBuf> {
@@ -133,6 +139,14 @@ pub fn others_in(folder: &Path) -> Vec<PathBuf> {
         }
     }
     let mut out = Vec::new();
-    walk(folder, 2, &mut out);
+    if byte_source::remote::is_url(folder) {
+        // What cannot be listed is reported by the search for traces.
+        let objects = byte_source::remote::list(folder).unwrap_or_default();
+        let depth = folder.components().count() + DEPTH_OF_OTHERS as usize + 1;
+        let own = objects.into_iter().map(|object| object.url);
+        let own = own.filter(|url| url.components().count() <= depth);
+        return own.filter(|url| !trace_input::is_trace(url)).collect();
+    }
+    walk(folder, DEPTH_OF_OTHERS, &mut out);
     out
 }

@@ -12,6 +12,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     // floor 0
     ("trace-model", &[]),
     ("byte-source", &[]),
+    ("object-input", &["byte-source"]),
     ("report", &[]),
     ("spill-sort", &[]),
     ("stats", &[]),
@@ -117,7 +118,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "trace-model",
         ],
     ),
-    ("trace-dataset", &["trace-tables"]),
+    ("trace-dataset", &["byte-source", "trace-tables"]),
     (
         "fleet",
         &[
@@ -133,7 +134,16 @@ const FLOORS: &[(&str, &[&str])] = &[
             "trace-tables",
         ],
     ),
-    ("trace-sql", &["report", "trace-model", "trace-tables"]),
+    (
+        "trace-sql",
+        &[
+            "byte-source",
+            "object-input",
+            "report",
+            "trace-model",
+            "trace-tables",
+        ],
+    ),
     (
         "database-tables",
         &[
@@ -306,7 +316,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("zip", &["byte-source", "rocpd"]),
     ("pyo3", &[PYTHON]),
     ("rmcp", &["mcp"]),
-    ("tokio", &["mcp", "trace-sql"]),
+    ("object_store", &["object-input"]),
+    ("tokio", &["mcp", "object-input", "trace-sql"]),
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
     ("ureq", &["serving-watch"]),
