@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -24,6 +24,7 @@ use trace_tables::catalogue::{
 };
 use trace_tables::scan::top_key;
 
+use crate::cluster::{self, Cluster, Limited, Window};
 use crate::error::{ErrorKind, Names, SqlError};
 use crate::functions::Place;
 use crate::provider::CatalogueTable;
@@ -50,6 +51,8 @@ pub struct Options {
     pub allow_write: Option<PathBuf>,
     /// Files of a data set that are not to be read, because they are damaged. Default is none.
     pub left_out: Vec<PathBuf>,
+    /// Runs queries elsewhere. Default is here.
+    pub cluster: Option<Arc<dyn Cluster>>,
 }
 
 impl Default for Options {
@@ -59,6 +62,7 @@ impl Default for Options {
             threads: NonZeroUsize::MIN,
             allow_write: None,
             left_out: Vec::new(),
+            cluster: None,
         }
     }
 }
@@ -93,6 +97,8 @@ pub struct Engine {
     runtime: tokio::runtime::Runtime,
     store: Option<Arc<Store>>,
     options: Options,
+    /// What users should know of the statements that ran.
+    notes: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -121,6 +127,7 @@ impl Engine {
                 table,
                 store: Arc::clone(&store),
                 threads: engine.options.threads.get(),
+                a_partition_a_file: false,
             };
             let added = engine
                 .context
@@ -149,10 +156,15 @@ impl Engine {
             .collect();
         let stored = Arc::new(Stored::new(&real, &left_out));
         let engine = Self::start(options, &Place::DataSet(Arc::clone(&stored)))?;
+        // Processes of a cluster exchange whole buffers, which views share between many batches.
+        let text = match &engine.options.cluster {
+            Some(_) => DataType::Utf8,
+            None => DataType::Utf8View,
+        };
         let own = TABLES
             .iter()
-            .map(|table| (table.name, stored_schema(table.columns())));
-        let failures = stored_schema(FAILURES_COLUMNS.iter());
+            .map(|table| (table.name, stored_schema(table.columns(), &text)));
+        let failures = stored_schema(FAILURES_COLUMNS.iter(), &text);
         for (name, schema) in own.chain([(FAILURES, failures)]) {
             let provider = stored_table(&stored, name, schema)?;
             let added = engine.context.register_table(name, provider);
@@ -178,6 +190,7 @@ impl Engine {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.get().clamp(1, 4))
             .thread_stack_size(16 << 20)
+            .enable_all()
             .build()
             .map_err(failed)?;
         Ok(Self {
@@ -185,6 +198,7 @@ impl Engine {
             runtime,
             store,
             options,
+            notes: Mutex::default(),
         })
     }
 
@@ -234,6 +248,17 @@ impl Engine {
             .as_ref()
             .map(|store| store.take_failures())
             .unwrap_or_default()
+    }
+
+    /// Returns what users should know of the statements since the last call, a sentence each: what is missing of files that a cluster
+    /// read, and what did not run there.
+    #[must_use]
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes())
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Vec<String>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the statements of a text, separated by semicolons, and passes their rows to `results`. Later statements do not run after
@@ -316,6 +341,18 @@ impl Engine {
             };
             store.want(&wanted);
         }
+        if let Some(cluster) = &self.options.cluster {
+            match cluster::place(&plan).map_err(describe)? {
+                cluster::Place::There => {
+                    if self.elsewhere(cluster.as_ref(), &plan, results).await? {
+                        return Ok(());
+                    }
+                }
+                cluster::Place::Here => {}
+                cluster::Place::HereBecause(note) => self.notes().push(note.to_owned()),
+                cluster::Place::Refused(why) => return Err(SqlError::usage(why)),
+            }
+        }
         let is_query = !matches!(plan, LogicalPlan::Ddl(_));
         let frame = self
             .context
@@ -336,6 +373,41 @@ impl Engine {
             true => results.end(),
             false => Ok(()),
         }
+    }
+}
+
+impl Engine {
+    /// Runs a query on a cluster. Returns `false` if it has to run here.
+    async fn elsewhere(
+        &self,
+        cluster: &dyn Cluster,
+        plan: &LogicalPlan,
+        results: &mut dyn Results,
+    ) -> Result<bool, SqlError> {
+        let (plan, mut window) = match Limited::new(plan) {
+            Some(limited) => (limited.input, limited.window),
+            None => (plan, Window::ALL),
+        };
+        let Some(mut job) = cluster.start(&self.context.state(), plan).await? else {
+            return Ok(false);
+        };
+        results.begin(&job.rows.schema())?;
+        while !window.is_full()
+            && let Some(batch) = job.rows.next().await
+        {
+            let batch = window.cut(&batch.map_err(|error| cluster.describe(&error))?);
+            if batch.num_rows() > 0 && !results.batch(&batch)? {
+                break;
+            }
+        }
+        let report = job.report.await?;
+        if let Some(store) = &self.store {
+            store.add_failures(report.left_out);
+        }
+        let notes = report.notes.into_iter().map(|(_, note)| note);
+        self.notes().extend(notes);
+        results.end()?;
+        Ok(true)
     }
 }
 
@@ -402,11 +474,11 @@ fn stored_table(
 }
 
 /// Returns the schema of a table in a data set, where texts are plain.
-fn stored_schema<'c>(columns: impl Iterator<Item = &'c ColumnSpec>) -> SchemaRef {
+fn stored_schema<'c>(columns: impl Iterator<Item = &'c ColumnSpec>, text: &DataType) -> SchemaRef {
     let mut fields: Vec<Field> = vec![];
     for column in columns {
         let ty = match column.ty {
-            ColumnType::Text => DataType::Utf8View,
+            ColumnType::Text => text.clone(),
             ty => ty.arrow(),
         };
         fields.push(Field::new(column.name, ty, true));

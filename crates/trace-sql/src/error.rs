@@ -93,6 +93,50 @@ impl SqlError {
     }
 }
 
+impl SqlError {
+    /// Describes an error of a cluster, of which only the text is left, with the names of the processes that it went through in front.
+    #[must_use]
+    pub fn of_cluster(text: &str) -> Self {
+        if let Some(sentence) = crate::remote::sentence(text) {
+            return Self::new(ErrorKind::Input, sentence);
+        }
+        let after = |begin: &str| Some(text.split_once(begin)?.1);
+        if let Some(rest) = after("Arithmetic overflow: ") {
+            return Self::new(ErrorKind::Failed, overflow(bare(rest)));
+        }
+        if let Some(rest) = after("Resources exhausted: ") {
+            return Self::new(
+                ErrorKind::Memory,
+                format!(
+                    "an executor needs more memory than it has: select fewer rows or columns, or give the executors more ({})",
+                    first(bare(rest))
+                ),
+            );
+        }
+        // The error itself is behind what each process has to say about it.
+        const WRAPS: [&str; 5] = [
+            "Execution error: ",
+            "runtime execution error: ",
+            "External error: ",
+            "Arrow error: ",
+            "Internal error: ",
+        ];
+        let begins = WRAPS
+            .iter()
+            .filter_map(|wrap| Some(text.rfind(wrap)? + wrap.len()));
+        let inner = begins
+            .max()
+            .and_then(|begin| text.get(begin..))
+            .unwrap_or(text);
+        Self::new(ErrorKind::Failed, bare(inner))
+    }
+}
+
+/// Removes what a process puts behind an error that it prints for developers.
+fn bare(text: &str) -> &str {
+    text.trim_end_matches(|c: char| c == ')' || c == '"' || c == '}' || c.is_whitespace())
+}
+
 /// Describes a number that does not fit in its type.
 fn overflow(text: &str) -> String {
     // Arrow's own text begins so, and has the calculation.

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use trace_tables::Recording;
 use trace_tables::catalogue::ArgKeys;
@@ -39,6 +41,35 @@ pub trait Inputs: fmt::Debug + Send + Sync {
     ///
     /// Returns one sentence that names the file and the reason.
     fn open(&self, file: usize, wanted: &Wanted) -> Result<Recording, String>;
+
+    /// Returns the name of a file.
+    fn name(&self, file: usize) -> String {
+        self.names().get(file).cloned().unwrap_or_default()
+    }
+
+    /// Returns what another process must know to open any of the files; `None` if none can.
+    fn recipe_options(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns what another process must know to open a file; `None` if it cannot.
+    fn recipe(&self, _file: usize) -> Option<String> {
+        None
+    }
+
+    /// Returns what is missing of a file that was read, a sentence each. Only processes of a cluster ask.
+    fn warnings(&self, _file: usize) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Returns a text that no other store of any process has.
+fn unique() -> String {
+    static STORES: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_nanos();
+    let (process, store) = (std::process::id(), STORES.fetch_add(1, Ordering::Relaxed));
+    format!("{now:x}-{process:x}-{store:x}")
 }
 
 /// Recordings that were read, and those that could not be.
@@ -48,6 +79,8 @@ pub(crate) struct Store {
     /// Bytes of traces to keep.
     budget: usize,
     state: Mutex<State>,
+    /// Tells this store from others, of this process and of others.
+    id: String,
     /// Signals that a file was read.
     loaded: Condvar,
 }
@@ -56,6 +89,8 @@ pub(crate) struct Store {
 struct State {
     /// What the tables of the current statement need.
     wanted: Wanted,
+    /// Counts statements.
+    statement: u64,
     entries: HashMap<usize, Entry>,
     /// Counts uses, to find the entry that was not used for longest.
     clock: u64,
@@ -80,6 +115,7 @@ impl Store {
             inputs,
             budget,
             state: Mutex::default(),
+            id: unique(),
             loaded: Condvar::new(),
         }
     }
@@ -93,18 +129,65 @@ impl Store {
         self.inputs.names().len()
     }
 
-    pub(crate) fn name(&self, file: usize) -> &str {
-        self.inputs.names().get(file).map_or("", String::as_str)
+    pub(crate) fn name(&self, file: usize) -> String {
+        self.inputs.name(file)
+    }
+
+    pub(crate) fn inputs(&self) -> &Arc<dyn Inputs> {
+        &self.inputs
+    }
+
+    /// Makes it the store of a statement of another process.
+    pub(crate) fn of_statement(mut self, statement: &str) -> Self {
+        statement.clone_into(&mut self.id);
+        self
     }
 
     /// Begins a statement: nothing is wanted yet.
     pub(crate) fn begin(&self) {
-        self.state().wanted = Wanted::default();
+        let mut state = self.state();
+        state.wanted = Wanted::default();
+        state.statement += 1;
+    }
+
+    /// Returns a text that is equal for the same statement only, also in other processes.
+    pub(crate) fn statement(&self) -> String {
+        match self.state().statement {
+            // Of another process: the text is its own.
+            0 => self.id.clone(),
+            statement => format!("{}-{statement}", self.id),
+        }
+    }
+
+    /// Returns what the statement needs so far.
+    pub(crate) fn wanted(&self) -> Wanted {
+        self.state().wanted.clone()
+    }
+
+    /// Returns why a file could not be read, if it was tried.
+    pub(crate) fn failure(&self, file: usize) -> Option<String> {
+        match self.state().entries.get(&file) {
+            Some(Entry::Failed(why)) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns what is missing of a file that was read.
+    pub(crate) fn warnings(&self, file: usize) -> Vec<String> {
+        self.inputs.warnings(file)
     }
 
     /// Adds to what the statement needs of each file.
     pub(crate) fn want(&self, wanted: &Wanted) {
         self.state().wanted.add(wanted);
+    }
+
+    /// Adds files that another process could not read.
+    pub(crate) fn add_failures(&self, failures: Vec<(usize, String)>) {
+        let mut state = self.state();
+        state.failures.extend(failures);
+        state.failures.sort();
+        state.failures.dedup();
     }
 
     /// Returns the files that could not be read so far, each with one sentence.
