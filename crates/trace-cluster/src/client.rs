@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use ballista_core::config::BallistaConfig;
+use ballista_core::config::{BALLISTA_CLIENT_PULL, BallistaConfig};
 use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::extension::SessionConfigExt as _;
 use ballista_core::optimizer::with_ballista_optimizer_rules;
@@ -114,6 +114,8 @@ impl Client {
             .upgrade_for_ballista()
             .with_target_partitions(PARTITIONS)
             .with_ballista_grpc_client_max_message_size(MESSAGE)
+            // The number of the job is known at once, and can be cancelled.
+            .set_bool(BALLISTA_CLIENT_PULL, true)
             .with_ballista_logical_extension_codec(Arc::clone(&self.codec));
         let rules = with_ballista_optimizer_rules(state.optimizers());
         SessionStateBuilder::new_from_existing(state.clone())
@@ -231,11 +233,27 @@ fn interruptible(
             match select(rows.next(), signal).await {
                 Either::Left((Some(batch), signal)) => Some((batch, Some((rows, signal, busy)))),
                 Either::Left((None, _)) => None,
-                Either::Right(_) => Some((Err(cancelled(&query, &server).await), None)),
+                Either::Right(_) => {
+                    submitted(&mut rows, &query).await;
+                    Some((Err(cancelled(&query, &server).await), None))
+                }
             }
         }
     });
     Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed()))
+}
+
+/// Waits a moment for the scheduler to take the query.
+async fn submitted(rows: &mut SendableRecordBatchStream, query: &Query) {
+    for _ in 0..50 {
+        if query.job_id().is_some() {
+            return;
+        }
+        let pause = Box::pin(tokio::time::sleep(Duration::from_millis(100)));
+        if let Either::Left(_) = select(rows.next(), pause).await {
+            return;
+        }
+    }
 }
 
 async fn cancelled(query: &Query, server: &Server) -> DataFusionError {

@@ -120,7 +120,11 @@ impl Engine {
     ///
     /// Returns an error if the engine cannot start, which is a defect or a lack of threads or memory.
     pub fn new(inputs: Arc<dyn Inputs>, options: Options) -> Result<Self, SqlError> {
-        let store = Arc::new(Store::new(inputs, options.memory));
+        let mut store = Store::new(inputs, options.memory);
+        if options.cluster.is_some() {
+            store = store.with_plain_text();
+        }
+        let store = Arc::new(store);
         let engine = Self::start(options, &Place::Recordings(Arc::clone(&store)))?;
         for table in TABLES {
             let provider = CatalogueTable {

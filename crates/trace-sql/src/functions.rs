@@ -330,7 +330,12 @@ impl TableFunctionImpl for Relatives {
                 true
             })?;
         }
-        Ok(Arc::new(MemTable::try_new(slices.schema(), vec![batches])?))
+        let batches: std::result::Result<_, _> = batches
+            .into_iter()
+            .map(|batch| store.typed(batch))
+            .collect();
+        let schema = store.schema(slices);
+        Ok(Arc::new(MemTable::try_new(schema, vec![batches?])?))
     }
 }
 

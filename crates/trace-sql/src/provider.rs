@@ -41,7 +41,7 @@ pub(crate) struct CatalogueTable {
 #[async_trait]
 impl TableProvider for CatalogueTable {
     fn schema(&self) -> SchemaRef {
-        self.table.schema()
+        self.store.schema(self.table)
     }
 
     fn table_type(&self) -> TableType {
@@ -80,7 +80,7 @@ impl TableProvider for CatalogueTable {
         if self.a_partition_a_file {
             return remote::scan_table(self, request, &files, limit);
         }
-        let schema = Arc::new(self.table.schema().project(&request.columns)?);
+        let schema = Arc::new(self.schema().project(&request.columns)?);
         let rows = Scan {
             table: self.table,
             store: Arc::clone(&self.store),
@@ -162,7 +162,7 @@ impl Scan {
             threads: 1,
             files: vec![file],
             request: request.clone(),
-            schema: table.schema(),
+            schema: store.schema(table),
         }
     }
 
@@ -231,7 +231,7 @@ impl Scan {
         };
         let mut wants_more = true;
         let done = scan(&recording, self.table, &self.request, &mut |batch| {
-            wants_more = sink(Ok(batch));
+            wants_more = sink(self.store.typed(batch).map_err(DataFusionError::from));
             wants_more
         });
         match done {

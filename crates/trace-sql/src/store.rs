@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use trace_tables::Recording;
-use trace_tables::catalogue::ArgKeys;
+use trace_tables::catalogue::{ArgKeys, TableSpec};
 
 /// What of a file is needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +82,8 @@ pub(crate) struct Store {
     /// Bytes of traces to keep.
     budget: usize,
     state: Mutex<State>,
+    /// Tables have plain texts, no dictionaries.
+    plain_text: bool,
     /// Tells this store from others, of this process and of others.
     id: String,
     /// Signals that a file was read.
@@ -115,6 +120,7 @@ impl Store {
             inputs,
             budget,
             state: Mutex::default(),
+            plain_text: false,
             id: unique(),
             loaded: Condvar::new(),
         }
@@ -135,6 +141,56 @@ impl Store {
 
     pub(crate) fn inputs(&self) -> &Arc<dyn Inputs> {
         &self.inputs
+    }
+
+    /// Makes tables have plain texts: Ballista's processes send dictionaries as such, but expect them by the schema.
+    pub(crate) fn with_plain_text(mut self) -> Self {
+        self.plain_text = true;
+        self
+    }
+
+    /// Returns the schema of a table.
+    pub(crate) fn schema(&self, table: &TableSpec) -> SchemaRef {
+        let schema = table.schema();
+        if !self.plain_text {
+            return schema;
+        }
+        let fields = schema.fields().iter().map(|field| {
+            let ty = match field.data_type() {
+                DataType::Dictionary(_, value) => value.as_ref().clone(),
+                ty => ty.clone(),
+            };
+            field.as_ref().clone().with_data_type(ty)
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// Gives rows of a table the types of the store.
+    pub(crate) fn typed(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+        if !self.plain_text {
+            return Ok(batch);
+        }
+        let mut fields = Vec::new();
+        let mut columns = Vec::new();
+        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+            match field.data_type() {
+                DataType::Dictionary(_, value) => {
+                    fields.push(Arc::new(
+                        field
+                            .as_ref()
+                            .clone()
+                            .with_data_type(value.as_ref().clone()),
+                    ));
+                    columns.push(cast(column, value)?);
+                }
+                _ => {
+                    fields.push(Arc::clone(field));
+                    columns.push(Arc::clone(column));
+                }
+            }
+        }
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &rows)
     }
 
     /// Makes it the store of a statement of another process.

@@ -336,7 +336,7 @@ impl Codec {
                 files: Mutex::default(),
             });
             let store = Store::new(Arc::clone(&inputs) as Arc<dyn Inputs>, MEMORY);
-            let store = Arc::new(store.of_statement(&recordings.statement));
+            let store = Arc::new(store.of_statement(&recordings.statement).with_plain_text());
             let entry = (Arc::downgrade(&store), Arc::clone(&inputs));
             stores.insert(recordings.statement.clone(), entry);
             (store, inputs)

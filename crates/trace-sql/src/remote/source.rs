@@ -64,9 +64,9 @@ impl Rows {
         }
     }
 
-    fn schema(&self) -> Result<SchemaRef> {
+    fn schema(&self, store: &Store) -> Result<SchemaRef> {
         let all: SchemaRef = match self {
-            Self::Table { table, .. } => table.schema(),
+            Self::Table { table, .. } => store.schema(table),
             Self::Failures { .. } => failures_schema(),
         };
         let schema: Schema = all.project(self.columns())?;
@@ -81,7 +81,7 @@ pub(super) fn scan(
     partitions: &[Vec<usize>],
     limit: Option<usize>,
 ) -> Result<Arc<DataSourceExec>> {
-    let schema = rows.schema()?;
+    let schema = rows.schema(&store)?;
     let source = Source {
         store,
         rows,
