@@ -37,8 +37,8 @@ const ORDERED: &[&str] = &[
     "SELECT str_split(name, '_', 0) AS head, sum(ts + dur - ts) AS ns, sum(overlap_ns(ts, dur, ts, 10)) AS o \
      FROM kernels GROUP BY 1 ORDER BY 1",
     "SELECT flat_key, count(*) AS n FROM args GROUP BY flat_key ORDER BY n DESC, flat_key",
-    "SELECT a.name, count(*) AS n FROM kernels a JOIN kernels b ON a.name = b.name AND a.file_id < b.file_id \
-     GROUP BY a.name ORDER BY n DESC, a.name LIMIT 7",
+    "WITH k AS (SELECT DISTINCT name, file_id FROM kernels) SELECT a.name, count(*) AS n FROM k a JOIN k b \
+     ON a.name = b.name AND a.file_id < b.file_id GROUP BY a.name ORDER BY n DESC, a.name LIMIT 7",
     "SELECT file_id, file, error FROM failures ORDER BY file_id",
     "SELECT count(*) AS n FROM kernels WHERE false",
     "SELECT id FROM kernels WHERE false",

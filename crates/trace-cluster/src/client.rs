@@ -114,6 +114,11 @@ impl Client {
             .upgrade_for_ballista()
             .with_target_partitions(PARTITIONS)
             .with_ballista_grpc_client_max_message_size(MESSAGE)
+            // Files stay in the partition that they belong to, which keeps their order.
+            .set_bool(
+                "datafusion.execution.enable_file_stream_work_stealing",
+                false,
+            )
             // The number of the job is known at once, and can be cancelled.
             .set_bool(BALLISTA_CLIENT_PULL, true)
             .with_ballista_logical_extension_codec(Arc::clone(&self.codec));
