@@ -175,7 +175,8 @@ mod tests {
             write(version, "client", body, b"\n1", &mut bytes).unwrap();
             bytes
         };
-        let (body, payload) = read(3, "scheduler", &message(3)).unwrap();
+        let same = message(3);
+        let (body, payload) = read(3, "scheduler", &same).unwrap();
         assert_eq!(
             (body, payload),
             (Body::Function { place: None }, &b"\n1"[..])

@@ -122,12 +122,6 @@ impl Codec {
         }
     }
 
-    /// The same, of another version of the messages: for tests.
-    #[must_use]
-    pub fn with_version(self, version: u32) -> Self {
-        Self { version, ..self }
-    }
-
     /// Returns `true` if bytes are a message of this codec, of whatever version.
     #[must_use]
     pub fn is_message(bytes: &[u8]) -> bool {
@@ -520,6 +514,47 @@ mod tests {
         let text = format!("Job 1 failed: Execution({error:?})");
         assert_eq!(sentence(&text), Some("the client is older"));
         assert_eq!(sentence("Job 1 failed"), None);
+    }
+
+    #[test]
+    fn functions_travel_and_other_versions_do_not() {
+        let client = Codec::new("client", None);
+        let mut scheduler = Codec::new("scheduler", None);
+        let function = functions::plain("str_split").unwrap();
+        let (mut scalar, mut sum) = (Vec::new(), Vec::new());
+        client.encode_function(&function, &mut scalar).unwrap();
+        client.encode_aggregate(&exact::sum(), &mut sum).unwrap();
+        let again = scheduler.decode_function("str_split", &scalar).unwrap();
+        assert_eq!(again.signature(), function.signature());
+        assert!(exact::is_sum(&scheduler.decode_aggregate(&sum).unwrap()));
+        // A function of DataFusion is known everywhere.
+        let mut nothing = Vec::new();
+        let upper = datafusion::functions::string::upper();
+        client.encode_function(&upper, &mut nothing).unwrap();
+        assert!(nothing.is_empty());
+        scheduler.version += 1;
+        let error = scheduler.decode_function("str_split", &scalar);
+        let error = error.unwrap_err().to_string();
+        let sentence = sentence(&error).unwrap();
+        let begin = "the client is older than the scheduler";
+        assert!(sentence.starts_with(begin), "{sentence}");
+    }
+
+    #[test]
+    fn rows_in_memory_travel() {
+        let column = arrow_array::StringArray::from_iter([Some("a"), None]);
+        let batch = RecordBatch::try_from_iter([("name", Arc::new(column) as _)]).unwrap();
+        let parts = vec![vec![batch.clone()], vec![batch.clone()]];
+        let table = MemTable::try_new(batch.schema(), parts).unwrap();
+        let codec = Codec::new("client", None);
+        let mut bytes = Vec::new();
+        codec.encode_table(&table, &mut bytes).unwrap();
+        assert!(Codec::is_message(&bytes));
+        let again = codec.decode_table(&bytes).unwrap();
+        let again = again.downcast_ref::<MemTable>().unwrap();
+        let rows = again.batches[0].try_read().unwrap();
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 4);
+        assert_eq!(again.schema(), batch.schema());
     }
 
     #[test]
