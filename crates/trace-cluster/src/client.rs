@@ -138,7 +138,7 @@ impl Client {
         tokio::spawn(async move {
             while tokio::signal::ctrl_c().await.is_ok() {
                 if !is_busy.load(Ordering::Relaxed) {
-                    #[expect(clippy::exit, reason = "what the signal does by default")]
+                    // What the signal does by default.
                     std::process::exit(INTERRUPTED);
                 }
             }

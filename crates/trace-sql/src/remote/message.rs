@@ -65,7 +65,7 @@ pub(super) struct Recordings {
     pub(super) statement: String,
     /// Number of files of the statement.
     pub(super) total: usize,
-    /// Options of all files, as [`crate::remote::Recipe`] has them.
+    /// Options of all files, as [`crate::Inputs::recipe_options`] has them.
     pub(super) options: String,
     /// Files that the receiver needs: place, name, and how to open it.
     pub(super) files: Vec<(usize, String, String)>,

@@ -37,16 +37,7 @@ pub use source::{LEFT_OUT, NOTE};
 /// Recordings that a process of a cluster keeps for later tables of the same statement, in bytes.
 const MEMORY: usize = 1 << 30;
 
-/// How another process opens the files of some [`Inputs`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipe {
-    /// What holds for all files.
-    pub options: String,
-    /// One text a file.
-    pub files: Vec<String>,
-}
-
-/// Opens recordings by the texts of a [`Recipe`].
+/// Opens recordings by the texts of [`Inputs::recipe_options`] and [`Inputs::recipe`].
 pub trait Reader: fmt::Debug + Send + Sync {
     /// Reads file number `file`, with at least what is wanted. Also returns what is missing of it, a sentence each.
     ///
@@ -69,8 +60,11 @@ pub struct Codec {
     version: u32,
     reader: Option<Arc<dyn Reader>>,
     /// Recordings by statement, while a plan needs them.
-    stores: Mutex<HashMap<String, (Weak<Store>, Arc<Elsewhere>)>>,
+    stores: Mutex<HashMap<String, Known>>,
 }
+
+/// A store that some plan may still use, and what it reads.
+type Known = (Weak<Store>, Arc<Elsewhere>);
 
 impl fmt::Debug for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
