@@ -10,6 +10,7 @@ mod bench;
 mod bless;
 mod calibrate;
 mod ci;
+mod cluster;
 mod dataset;
 mod dist;
 mod exports;
@@ -34,7 +35,7 @@ const CHORES: &[Chore] = &[
     (
         "ci",
         ci::run,
-        "[fmt tidy dataset test clippy doc otf2 browser wheel oracle]: what a change must pass; all steps, or those named",
+        "[fmt tidy dataset test clippy doc otf2 browser wheel oracle]: what a change must pass; all steps, or those named; `cluster`, queries on a cluster of processes, only if named",
     ),
     (
         "tidy",

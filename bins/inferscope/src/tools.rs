@@ -33,6 +33,12 @@ pub(crate) static TOOLS: &[Tool] = &[
         run: |words| sql::main_from(words),
         command: sql::command,
     },
+    #[cfg(feature = "cluster")]
+    Tool {
+        name: "cluster",
+        run: |words| sql::cluster::main_from(words),
+        command: sql::cluster::command,
+    },
     Tool {
         name: "export",
         run: |words| export::main_from(words),

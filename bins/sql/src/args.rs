@@ -45,6 +45,10 @@ pub(crate) struct SqlCli {
     /// Allow statements to write and read files in DIR: COPY ... TO, CREATE EXTERNAL TABLE
     #[arg(long, value_name = "DIR")]
     pub(crate) allow_write: Option<PathBuf>,
+    /// Run queries on the executors of the scheduler at HOST:PORT, which see the same paths
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) cluster: Option<trace_cluster::Address>,
     #[command(flatten)]
     pub(crate) format: FormatArgs<FormatName>,
     #[command(flatten)]

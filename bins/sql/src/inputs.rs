@@ -1,7 +1,7 @@
 //! Opens the recordings of a query.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use cli::in_process::Call;
@@ -51,6 +51,15 @@ impl Files {
         }
     }
 
+    fn opening(&self, file: usize) -> Option<Opening<'_>> {
+        Some(Opening {
+            file,
+            path: self.paths.get(file)?,
+            name: self.names.get(file)?,
+            run: self.runs.get(file)?.as_deref(),
+        })
+    }
+
     /// Returns what was wrong with the files that were read since the last call.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,43 +90,72 @@ impl Inputs for Files {
     }
 
     fn open(&self, file: usize, wanted: &Wanted) -> Result<Recording, String> {
-        let quiet = VerbosityArgs {
-            quiet: true,
-            verbose: false,
-        };
-        let Some((path, name)) = self.paths.get(file).zip(self.names.get(file)) else {
+        let Some(opening) = self.opening(file) else {
             return Err(format!("no file {file}"));
         };
-        let read = || {
-            trace_input::read(path, &self.input, quiet, |options| {
-                options.compat = self.compat;
-                options.args = match &wanted.args {
-                    ArgKeys::None => ArgPolicy::None,
-                    ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),
-                    ArgKeys::All => ArgPolicy::All,
-                };
-            })
-        };
-        let read = match &self.call {
-            Some(call) => call.within(read),
-            None => read(),
-        };
-        let read = read.map_err(|error| format!("{error:#}"))?;
-        let mut found = trace_input::warnings(&read);
-        found.extend(trace_input::nothing_inside(&read));
+        let open = || open(&opening, &self.input, self.compat, wanted);
+        let (recording, found) = match &self.call {
+            Some(call) => call.within(open),
+            None => open(),
+        }?;
         if !found.is_empty() {
             let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
             warnings.insert(file, found);
         }
-        let number = u32::try_from(file).map_err(|_| format!("{name}: too many files"))?;
-        let mut recording = Recording::new(number, name, read.trace);
-        recording.run = self.runs.get(file).cloned().flatten();
-        if wanted.hash && byte_source::remote::is_url(path) {
-            recording.hash = byte_source::remote::hash(trace_input::file_of(path));
-        } else if wanted.hash && path.is_file() {
-            let hash = trace_dataset::hash_of(path);
-            recording.hash = Some(hash.map_err(|error| format!("{name}: {error}"))?);
-        }
         Ok(recording)
     }
+
+    #[cfg(feature = "cluster")]
+    fn recipe_options(&self) -> Option<String> {
+        Some(crate::cluster::options(&self.input, self.compat))
+    }
+
+    #[cfg(feature = "cluster")]
+    fn recipe(&self, file: usize) -> Option<String> {
+        crate::cluster::recipe(&self.opening(file)?)
+    }
+}
+
+/// A file to be opened.
+pub(crate) struct Opening<'f> {
+    /// Its place among the files of the query.
+    pub(crate) file: usize,
+    pub(crate) path: &'f Path,
+    pub(crate) name: &'f str,
+    pub(crate) run: Option<&'f str>,
+}
+
+/// Opens a file with at least what is wanted. Also returns what is missing of it, a sentence each.
+pub(crate) fn open(
+    opening: &Opening<'_>,
+    input: &InputArgs,
+    compat: bool,
+    wanted: &Wanted,
+) -> Result<(Recording, Vec<String>), String> {
+    let quiet = VerbosityArgs {
+        quiet: true,
+        verbose: false,
+    };
+    let (path, name) = (opening.path, opening.name);
+    let read = trace_input::read(path, input, quiet, |options| {
+        options.compat = compat;
+        options.args = match &wanted.args {
+            ArgKeys::None => ArgPolicy::None,
+            ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),
+            ArgKeys::All => ArgPolicy::All,
+        };
+    });
+    let read = read.map_err(|error| format!("{error:#}"))?;
+    let mut found = trace_input::warnings(&read);
+    found.extend(trace_input::nothing_inside(&read));
+    let number = u32::try_from(opening.file).map_err(|_| format!("{name}: too many files"))?;
+    let mut recording = Recording::new(number, name, read.trace);
+    recording.run = opening.run.map(str::to_owned);
+    if wanted.hash && byte_source::remote::is_url(path) {
+        recording.hash = byte_source::remote::hash(trace_input::file_of(path));
+    } else if wanted.hash && path.is_file() {
+        let hash = trace_dataset::hash_of(path);
+        recording.hash = Some(hash.map_err(|error| format!("{name}: {error}"))?);
+    }
+    Ok((recording, found))
 }

@@ -1,6 +1,8 @@
 //! SQL over recordings and exported data sets.
 
 mod args;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod inputs;
 mod prompt;
 
@@ -34,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) engine: Engine,
     /// The recordings; `None` of a data set.
     files: Option<Arc<inputs::Files>>,
+    /// Other processes read the recordings, and say what is missing.
+    is_elsewhere: bool,
     /// Files of a data set that are missing or cut, each with one sentence.
     damaged: Vec<String>,
 }
@@ -133,11 +137,18 @@ const DAMAGED: usize = 5;
 /// Reports the files that could not be read, and what is missing of the others.
 fn complain(session: &Session, verbosity: VerbosityArgs) -> Outcome {
     let mut failures = session.engine.take_failures();
+    for note in session.engine.take_notes() {
+        verbosity.note(note);
+    }
     if let Some(files) = &session.files {
         for warning in files.take_warnings() {
             verbosity.note(warning);
         }
-        let missing = files.missing().into_iter();
+        let missing = match session.is_elsewhere {
+            true => Vec::new(),
+            false => files.missing(),
+        };
+        let missing = missing.into_iter();
         let is_new = |text: &String| {
             let name = text.split(": ").next().unwrap_or(text);
             !failures.iter().any(|known| known.starts_with(name))
@@ -257,6 +268,11 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
     }
     options.threads = args.input.threads();
     options.allow_write.clone_from(&args.allow_write);
+    #[cfg(feature = "cluster")]
+    {
+        options.cluster = args.cluster.as_ref().map(cluster::client);
+    }
+    let is_elsewhere = options.cluster.is_some();
     if let Some(folder) = paths.iter().find(|path| trace_dataset::is_data_set(path)) {
         if paths.len() > 1 {
             return Err(cli::usage(format!(
@@ -270,6 +286,7 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
         return Ok(Session {
             engine: Engine::data_set(folder, options).map_err(exit)?,
             files: None,
+            is_elsewhere,
             damaged,
         });
     }
@@ -293,6 +310,7 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
     Ok(Session {
         engine,
         files: Some(files),
+        is_elsewhere,
         damaged: Vec::new(),
     })
 }

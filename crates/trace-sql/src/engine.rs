@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -26,6 +26,7 @@ use trace_tables::catalogue::{
 use trace_tables::scan::top_key;
 
 use crate::beside::{BesideTable, WithOwn, meant};
+use crate::cluster::{self, Cluster, Limited, Window};
 use crate::error::{ErrorKind, Names, SqlError};
 use crate::folder::FileTable;
 use crate::functions::Place;
@@ -54,6 +55,8 @@ pub struct Options {
     pub allow_write: Option<PathBuf>,
     /// Files of a data set that are not to be read, because they are damaged. Default is none.
     pub left_out: Vec<PathBuf>,
+    /// Runs queries elsewhere. Default is here.
+    pub cluster: Option<Arc<dyn Cluster>>,
 }
 
 impl Default for Options {
@@ -63,6 +66,7 @@ impl Default for Options {
             threads: NonZeroUsize::MIN,
             allow_write: None,
             left_out: Vec::new(),
+            cluster: None,
         }
     }
 }
@@ -103,6 +107,8 @@ pub struct Engine {
     options: Options,
     /// URL of the data set, if it is in an object store.
     folder: Option<String>,
+    /// What users should know of the statements that ran.
+    notes: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -124,7 +130,11 @@ impl Engine {
     ///
     /// Returns an error if the engine cannot start, which is a defect or a lack of threads or memory.
     pub fn new(inputs: Arc<dyn Inputs>, options: Options) -> Result<Self, SqlError> {
-        let store = Arc::new(Store::new(Arc::clone(&inputs), options.memory));
+        let mut store = Store::new(Arc::clone(&inputs), options.memory);
+        if options.cluster.is_some() {
+            store = store.with_plain_text();
+        }
+        let store = Arc::new(store);
         let mut engine = Self::start(options, &Place::Recordings(Arc::clone(&store)))?;
         engine.add_own(&inputs)?;
         for table in TABLES {
@@ -132,6 +142,7 @@ impl Engine {
                 table,
                 store: Arc::clone(&store),
                 threads: engine.options.threads.get(),
+                a_partition_a_file: false,
             };
             let added = engine
                 .context
@@ -176,9 +187,14 @@ impl Engine {
         let stored = Arc::new(Stored::new(&real, &left_out)?);
         let engine = Self::start(options, &Place::DataSet(Arc::clone(&stored)))?;
         bucket::register(&engine.context, &real)?;
+        // Processes of a cluster exchange whole buffers, which views share between many batches.
+        let text = match &engine.options.cluster {
+            Some(_) => DataType::Utf8,
+            None => DataType::Utf8View,
+        };
         let own = TABLES.iter().chain(BESIDE);
-        let own = own.map(|table| (table.name, stored_schema(table.columns())));
-        let failures = stored_schema(FAILURES_COLUMNS.iter());
+        let own = own.map(|table| (table.name, stored_schema(table.columns(), &text)));
+        let failures = stored_schema(FAILURES_COLUMNS.iter(), &text);
         for (name, schema) in own.chain([(FAILURES, failures)]) {
             let provider = stored_table(&stored, name, schema)?;
             let added = engine.context.register_table(name, provider);
@@ -235,8 +251,8 @@ impl Engine {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.get().clamp(1, 4))
             .thread_stack_size(16 << 20)
-            // Requests to object stores are repeated after a while.
-            .enable_time()
+            // Requests to object stores are repeated after a while, and clusters are on the network.
+            .enable_all()
             .build()
             .map_err(failed)?;
         Ok(Self {
@@ -250,6 +266,7 @@ impl Engine {
                 Place::DataSet(stored) => stored.url(),
                 Place::Recordings(_) => None,
             },
+            notes: Mutex::default(),
         })
     }
 
@@ -300,6 +317,17 @@ impl Engine {
             .as_ref()
             .map(|store| store.take_failures())
             .unwrap_or_default()
+    }
+
+    /// Returns what users should know of the statements since the last call, a sentence each: what is missing of files that a cluster
+    /// read, and what did not run there.
+    #[must_use]
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes())
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Vec<String>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the statements of a text, separated by semicolons, and passes their rows to `results`. Later statements do not run after
@@ -471,6 +499,18 @@ impl Engine {
             };
             store.want(&wanted);
         }
+        if let Some(cluster) = &self.options.cluster {
+            match cluster::place(&plan).map_err(describe)? {
+                cluster::Place::There => {
+                    if self.elsewhere(cluster.as_ref(), &plan, results).await? {
+                        return Ok(());
+                    }
+                }
+                cluster::Place::Here => {}
+                cluster::Place::HereBecause(note) => self.notes().push(note.to_owned()),
+                cluster::Place::Refused(why) => return Err(SqlError::usage(why)),
+            }
+        }
         let is_query = !matches!(plan, LogicalPlan::Ddl(_));
         let frame = self
             .context
@@ -491,6 +531,41 @@ impl Engine {
             true => results.end(),
             false => Ok(()),
         }
+    }
+}
+
+impl Engine {
+    /// Runs a query on a cluster. Returns `false` if it has to run here.
+    async fn elsewhere(
+        &self,
+        cluster: &dyn Cluster,
+        plan: &LogicalPlan,
+        results: &mut dyn Results,
+    ) -> Result<bool, SqlError> {
+        let (plan, mut window) = match Limited::new(plan) {
+            Some(limited) => (limited.input, limited.window),
+            None => (plan, Window::ALL),
+        };
+        let Some(mut job) = cluster.start(&self.context.state(), plan).await? else {
+            return Ok(false);
+        };
+        results.begin(&job.rows.schema())?;
+        while !window.is_full()
+            && let Some(batch) = job.rows.next().await
+        {
+            let batch = window.cut(&batch.map_err(|error| cluster.describe(&error))?);
+            if batch.num_rows() > 0 && !results.batch(&batch)? {
+                break;
+            }
+        }
+        let report = job.report.await?;
+        if let Some(store) = &self.store {
+            store.add_failures(report.left_out);
+        }
+        let notes = report.notes.into_iter().map(|(_, note)| note);
+        self.notes().extend(notes);
+        results.end()?;
+        Ok(true)
     }
 }
 
@@ -558,11 +633,11 @@ fn stored_table(
 }
 
 /// Returns the schema of a table in a data set, where texts are plain.
-fn stored_schema<'c>(columns: impl Iterator<Item = &'c ColumnSpec>) -> SchemaRef {
+fn stored_schema<'c>(columns: impl Iterator<Item = &'c ColumnSpec>, text: &DataType) -> SchemaRef {
     let mut fields: Vec<Field> = vec![];
     for column in columns {
         let ty = match column.ty {
-            ColumnType::Text => DataType::Utf8View,
+            ColumnType::Text => text.clone(),
             ty => ty.arrow(),
         };
         fields.push(Field::new(column.name, ty, true));

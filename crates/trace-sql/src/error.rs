@@ -101,6 +101,44 @@ impl SqlError {
     }
 }
 
+impl SqlError {
+    /// Describes an error of a cluster, of which only the text is left, with the names of the processes that it went through in front.
+    #[must_use]
+    pub fn of_cluster(text: &str) -> Self {
+        if let Some(sentence) = crate::remote::sentence(text) {
+            return Self::new(ErrorKind::Input, sentence);
+        }
+        // The error itself may be printed for users, or for developers.
+        let after = |begins: [&str; 2]| {
+            let mut found = begins
+                .into_iter()
+                .filter_map(|begin| text.split_once(begin));
+            found.next().map(|(_, rest)| bare(rest))
+        };
+        if let Some(rest) = after(["Arithmetic overflow: ", "ArithmeticOverflow(\""]) {
+            return Self::new(ErrorKind::Failed, overflow(rest));
+        }
+        if let Some(rest) = after(["Resources exhausted: ", "ResourcesExhausted(\""]) {
+            let text = format!(
+                "an executor needs more memory than it has: select fewer rows or columns, or run fewer tasks at once on it ({})",
+                first(rest)
+            );
+            return Self::new(ErrorKind::Memory, text);
+        }
+        if text.contains("DivideByZero") {
+            return Self::new(ErrorKind::Failed, ArrowError::DivideByZero.to_string());
+        }
+        // The innermost text, behind what each process has to say about it.
+        let quoted = text.rsplit_once("(\"").map(|(_, rest)| bare(rest));
+        Self::new(ErrorKind::Failed, quoted.unwrap_or(text))
+    }
+}
+
+/// Returns what is within a quotation mark that was opened, or all to the end.
+fn bare(text: &str) -> &str {
+    text.split('"').next().unwrap_or(text)
+}
+
 /// Describes a number that does not fit in its type.
 fn overflow(text: &str) -> String {
     // Arrow's own text begins so, and has the calculation.
@@ -293,6 +331,34 @@ mod tests {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "ab"), 2);
         assert_eq!(distance("coutn", "count"), 1);
+    }
+
+    #[test]
+    fn errors_of_a_cluster_are_those_of_one_process() {
+        let said = |text: &str| SqlError::of_cluster(text).to_string();
+        let wrapped = |error: &str| {
+            format!(
+                "Execution error: Job x failed: DataFusionError(Shared(External(ArrowError({error}, None))))"
+            )
+        };
+        let text = said(&wrapped(
+            "ArithmeticOverflow(\"Overflow happened on: 1 + 9\")",
+        ));
+        assert!(text.starts_with("integer overflow: 1 + 9: cast"), "{text}");
+        assert_eq!(said(&wrapped("DivideByZero")), "Divide by zero error");
+        let text = said(&wrapped("InvalidArgumentError(\"no such type\")"));
+        assert_eq!(text, "no such type");
+        let ours = format!(
+            "Job x failed: {:?}",
+            crate::remote::mark("a.json: no such file")
+        );
+        let error = SqlError::of_cluster(&ours);
+        assert_eq!(
+            (error.to_string().as_str(), error.kind()),
+            ("a.json: no such file", ErrorKind::Input)
+        );
+        let memory = SqlError::of_cluster(&wrapped("ResourcesExhausted(\"1 GB\")"));
+        assert_eq!(memory.kind(), ErrorKind::Memory);
     }
 
     #[test]

@@ -33,9 +33,25 @@ use datafusion::prelude::SessionContext;
 
 /// Replaces `sum`, and the arithmetic of integers.
 pub(crate) fn register(context: &SessionContext) {
-    let sum = Sum { inner: sum_udaf() };
-    context.register_udaf(AggregateUDF::from(sum));
+    context.register_udaf(sum());
     context.add_analyzer_rule(Arc::new(Exact::default()));
+}
+
+/// Returns `sum`.
+pub(crate) fn sum() -> AggregateUDF {
+    AggregateUDF::from(Sum { inner: sum_udaf() })
+}
+
+/// Returns `true` if a function is [`sum`].
+pub(crate) fn is_sum(function: &AggregateUDF) -> bool {
+    function.inner().downcast_ref::<Sum>().is_some()
+}
+
+/// Returns an operator by the name of its function.
+pub(crate) fn arithmetic(name: &str) -> Option<ScalarUDF> {
+    let operators = [Op::Add, Op::Sub, Op::Mul].map(Arithmetic::new);
+    let found = operators.into_iter().find(|known| known.name() == name);
+    found.map(ScalarUDF::from)
 }
 
 /// Returns the error for a number that does not fit.

@@ -1,5 +1,6 @@
 //! Functions of PerfettoSQL, and those that recordings need.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
@@ -10,7 +11,10 @@ use datafusion::catalog::TableFunctionImpl;
 use datafusion::catalog::{TableFunctionArgs, TableProvider};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::datasource::MemTable;
-use datafusion::logical_expr::{ColumnarValue, Expr, Volatility, create_udf};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    create_udf,
+};
 use datafusion::prelude::SessionContext;
 use trace_model::{ArgValue, Slice, SliceId};
 use trace_tables::catalogue::table;
@@ -34,31 +38,13 @@ pub(crate) const EXTRACT_ARG: [&str; 3] = ["extract_arg", "extract_arg_int", "ex
 
 /// Registers the functions.
 pub(crate) fn register(context: &SessionContext, place: &Place) {
-    use DataType::{Float64, Int64, Utf8};
-    context.register_udf(create_udf(
-        "str_split",
-        vec![Utf8, Utf8, Int64],
-        Utf8,
-        Volatility::Immutable,
-        Arc::new(str_split),
-    ));
-    context.register_udf(create_udf(
-        "overlap_ns",
-        vec![Int64; 4],
-        Int64,
-        Volatility::Immutable,
-        Arc::new(overlap),
-    ));
-    for (name, returns) in EXTRACT_ARG.into_iter().zip([Utf8, Int64, Float64]) {
-        let (place, ty) = (place.clone(), returns.clone());
-        context.register_udf(create_udf(
-            name,
-            vec![Int64, Utf8],
-            returns,
-            // Not evaluated before the files are read.
-            Volatility::Volatile,
-            Arc::new(move |args| extract_arg(&place, args, &ty)),
-        ));
+    for function in PLAIN.into_iter().filter_map(plain) {
+        context.register_udf(function);
+    }
+    for name in EXTRACT_ARG {
+        if let Some(function) = ExtractArg::named(name, place.clone()) {
+            context.register_udf(ScalarUDF::from(function));
+        }
     }
     for (name, downwards) in [("ancestor_slice", false), ("descendant_slice", true)] {
         let function = Relatives {
@@ -67,6 +53,98 @@ pub(crate) fn register(context: &SessionContext, place: &Place) {
             place: place.clone(),
         };
         context.register_udtf(name, Arc::new(function));
+    }
+}
+
+/// Names of the functions of their arguments alone.
+const PLAIN: [&str; 2] = ["str_split", "overlap_ns"];
+
+/// Returns a function of its arguments alone by its name.
+pub(crate) fn plain(name: &str) -> Option<ScalarUDF> {
+    use DataType::{Int64, Utf8};
+    let immutable = Volatility::Immutable;
+    match name {
+        "str_split" => Some(create_udf(
+            name,
+            vec![Utf8, Utf8, Int64],
+            Utf8,
+            immutable,
+            Arc::new(str_split),
+        )),
+        "overlap_ns" => Some(create_udf(
+            name,
+            vec![Int64; 4],
+            Int64,
+            immutable,
+            Arc::new(overlap),
+        )),
+        _ => None,
+    }
+}
+
+/// `extract_arg` and its variants.
+#[derive(Debug)]
+pub(crate) struct ExtractArg {
+    name: &'static str,
+    returns: DataType,
+    signature: Signature,
+    place: Place,
+}
+
+impl ExtractArg {
+    /// Returns the function of a name.
+    pub(crate) fn named(name: &str, place: Place) -> Option<Self> {
+        let name = EXTRACT_ARG.into_iter().find(|known| *known == name)?;
+        let returns = match name {
+            "extract_arg_int" => DataType::Int64,
+            "extract_arg_real" => DataType::Float64,
+            _ => DataType::Utf8,
+        };
+        // Not evaluated before the files are read.
+        let volatility = Volatility::Volatile;
+        Some(Self {
+            name,
+            returns,
+            signature: Signature::exact(vec![DataType::Int64, DataType::Utf8], volatility),
+            place,
+        })
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+// One engine has one place.
+impl PartialEq for ExtractArg {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for ExtractArg {}
+
+impl Hash for ExtractArg {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for ExtractArg {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        extract_arg(&self.place, &args.args, &self.returns)
     }
 }
 
@@ -252,7 +330,12 @@ impl TableFunctionImpl for Relatives {
                 true
             })?;
         }
-        Ok(Arc::new(MemTable::try_new(slices.schema(), vec![batches])?))
+        let batches: std::result::Result<_, _> = batches
+            .into_iter()
+            .map(|batch| store.typed(batch))
+            .collect();
+        let schema = store.schema(slices);
+        Ok(Arc::new(MemTable::try_new(schema, vec![batches?])?))
     }
 }
 

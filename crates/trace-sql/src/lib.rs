@@ -12,10 +12,14 @@
 //! Statements only read the tables. Those that write or read other files are refused unless [`Options::allow_write`] names the
 //! folder.
 //!
+//! With [`Options::cluster`] queries run on an engine of several processes, with a partition for each file: [`remote`] has the messages
+//! in which tables, scans and functions travel there.
+//!
 //! This is the only crate that uses DataFusion. It reads no trace files: [`Inputs`] does.
 
 mod beside;
 mod bucket;
+mod cluster;
 mod dialect;
 mod engine;
 mod error;
@@ -26,11 +30,13 @@ mod functions;
 mod provider;
 mod pushdown;
 mod quoting;
+pub mod remote;
 pub mod sink;
 mod statement;
 mod store;
 mod stored;
 
+pub use cluster::{Cluster, Job, Report};
 pub use engine::{Engine, Options, Results};
 pub use error::{ErrorKind, SqlError};
 pub use folder::FileTable;

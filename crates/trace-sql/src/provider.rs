@@ -21,10 +21,11 @@ use trace_tables::catalogue::TableSpec;
 use trace_tables::{Request, scan};
 
 use crate::pushdown::Pushed;
+use crate::remote;
 use crate::store::{Store, Wanted};
 
 /// Batches of one file that wait to be passed on.
-const QUEUE: usize = 4;
+pub(crate) const QUEUE: usize = 4;
 
 /// A table of the catalogue over the files of a store.
 #[derive(Debug)]
@@ -33,12 +34,14 @@ pub(crate) struct CatalogueTable {
     pub(crate) store: Arc<Store>,
     /// Files that are read at once.
     pub(crate) threads: usize,
+    /// Scans have a partition for each file, for a cluster.
+    pub(crate) a_partition_a_file: bool,
 }
 
 #[async_trait]
 impl TableProvider for CatalogueTable {
     fn schema(&self) -> SchemaRef {
-        self.table.schema()
+        self.store.schema(self.table)
     }
 
     fn table_type(&self) -> TableType {
@@ -72,9 +75,12 @@ impl TableProvider for CatalogueTable {
         if let Some(chosen) = pushed.files {
             files.retain(|file| i64::try_from(*file).is_ok_and(|file| chosen.contains(&file)));
         }
-        let schema = Arc::new(self.table.schema().project(&request.columns)?);
         // A limit holds for all conditions only if none is left to be checked.
         let limit = limit.filter(|_| filters.is_empty());
+        if self.a_partition_a_file {
+            return remote::scan_table(self, request, &files, limit);
+        }
+        let schema = Arc::new(self.schema().project(&request.columns)?);
         let rows = Scan {
             table: self.table,
             store: Arc::clone(&self.store),
@@ -108,7 +114,7 @@ impl TableProvider for CatalogueTable {
 
 /// Rows of a table of some files, in the order of the files.
 #[derive(Clone)]
-struct Scan {
+pub(crate) struct Scan {
     table: &'static TableSpec,
     store: Arc<Store>,
     threads: usize,
@@ -143,6 +149,23 @@ impl PartitionStream for Scan {
 type Sent = Result<RecordBatch>;
 
 impl Scan {
+    /// Returns a scan of one file.
+    pub(crate) fn of_file(
+        table: &'static TableSpec,
+        store: &Arc<Store>,
+        request: &Request,
+        file: usize,
+    ) -> Self {
+        Self {
+            table,
+            store: Arc::clone(store),
+            threads: 1,
+            files: vec![file],
+            request: request.clone(),
+            schema: store.schema(table),
+        }
+    }
+
     /// Reads the files, several at once, and passes their batches on in the order of the files until `sink` returns `false`.
     fn run(&self, sink: &mut dyn FnMut(Sent) -> bool) {
         let workers = self.threads.min(self.files.len()).max(1);
@@ -197,7 +220,7 @@ impl Scan {
 
     /// Passes on the batches of one file. A file that cannot be read is left out if there are others; its reason is kept in the
     /// store. Returns `false` if no more is wanted.
-    fn file(&self, file: usize, sink: &mut dyn FnMut(Sent) -> bool) -> bool {
+    pub(crate) fn file(&self, file: usize, sink: &mut dyn FnMut(Sent) -> bool) -> bool {
         let recording = match self.store.get(file) {
             Ok(recording) => recording,
             Err(_) if self.store.files() > 1 => return true,
@@ -208,7 +231,7 @@ impl Scan {
         };
         let mut wants_more = true;
         let done = scan(&recording, self.table, &self.request, &mut |batch| {
-            wants_more = sink(Ok(batch));
+            wants_more = sink(self.store.typed(batch).map_err(DataFusionError::from));
             wants_more
         });
         match done {

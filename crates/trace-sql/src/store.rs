@@ -2,9 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use trace_tables::catalogue::ArgKeys;
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use trace_tables::catalogue::{ArgKeys, TableSpec};
 use trace_tables::{Beside, NothingBeside, Recording};
 
 /// What of a file is needed.
@@ -44,6 +49,35 @@ pub trait Inputs: fmt::Debug + Send + Sync {
     fn beside(&self) -> &dyn Beside {
         &NothingBeside
     }
+
+    /// Returns the name of a file.
+    fn name(&self, file: usize) -> String {
+        self.names().get(file).cloned().unwrap_or_default()
+    }
+
+    /// Returns what another process must know to open any of the files; `None` if none can.
+    fn recipe_options(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns what another process must know to open a file; `None` if it cannot.
+    fn recipe(&self, _file: usize) -> Option<String> {
+        None
+    }
+
+    /// Returns what is missing of a file that was read, a sentence each. Only processes of a cluster ask.
+    fn warnings(&self, _file: usize) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Returns a text that no other store of any process has.
+fn unique() -> String {
+    static STORES: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_nanos();
+    let (process, store) = (std::process::id(), STORES.fetch_add(1, Ordering::Relaxed));
+    format!("{now:x}-{process:x}-{store:x}")
 }
 
 /// Recordings that were read, and those that could not be.
@@ -53,6 +87,10 @@ pub(crate) struct Store {
     /// Bytes of traces to keep.
     budget: usize,
     state: Mutex<State>,
+    /// Tables have plain texts, no dictionaries.
+    plain_text: bool,
+    /// Tells this store from others, of this process and of others.
+    id: String,
     /// Signals that a file was read.
     loaded: Condvar,
 }
@@ -61,6 +99,8 @@ pub(crate) struct Store {
 struct State {
     /// What the tables of the current statement need.
     wanted: Wanted,
+    /// Counts statements.
+    statement: u64,
     entries: HashMap<usize, Entry>,
     /// Counts uses, to find the entry that was not used for longest.
     clock: u64,
@@ -85,6 +125,8 @@ impl Store {
             inputs,
             budget,
             state: Mutex::default(),
+            plain_text: false,
+            id: unique(),
             loaded: Condvar::new(),
         }
     }
@@ -98,18 +140,115 @@ impl Store {
         self.inputs.names().len()
     }
 
-    pub(crate) fn name(&self, file: usize) -> &str {
-        self.inputs.names().get(file).map_or("", String::as_str)
+    pub(crate) fn name(&self, file: usize) -> String {
+        self.inputs.name(file)
+    }
+
+    pub(crate) fn inputs(&self) -> &Arc<dyn Inputs> {
+        &self.inputs
+    }
+
+    /// Makes tables have plain texts: Ballista's processes send dictionaries as such, but expect them by the schema.
+    pub(crate) fn with_plain_text(mut self) -> Self {
+        self.plain_text = true;
+        self
+    }
+
+    /// Returns the schema of a table.
+    pub(crate) fn schema(&self, table: &TableSpec) -> SchemaRef {
+        let schema = table.schema();
+        if !self.plain_text {
+            return schema;
+        }
+        let fields = schema.fields().iter().map(|field| {
+            let ty = match field.data_type() {
+                DataType::Dictionary(_, value) => value.as_ref().clone(),
+                ty => ty.clone(),
+            };
+            field.as_ref().clone().with_data_type(ty)
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// Gives rows of a table the types of the store.
+    pub(crate) fn typed(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+        if !self.plain_text {
+            return Ok(batch);
+        }
+        let mut fields = Vec::new();
+        let mut columns = Vec::new();
+        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+            match field.data_type() {
+                DataType::Dictionary(_, value) => {
+                    fields.push(Arc::new(
+                        field
+                            .as_ref()
+                            .clone()
+                            .with_data_type(value.as_ref().clone()),
+                    ));
+                    columns.push(cast(column, value)?);
+                }
+                _ => {
+                    fields.push(Arc::clone(field));
+                    columns.push(Arc::clone(column));
+                }
+            }
+        }
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &rows)
+    }
+
+    /// Makes it the store of a statement of another process.
+    pub(crate) fn of_statement(mut self, statement: &str) -> Self {
+        statement.clone_into(&mut self.id);
+        self
     }
 
     /// Begins a statement: nothing is wanted yet.
     pub(crate) fn begin(&self) {
-        self.state().wanted = Wanted::default();
+        let mut state = self.state();
+        state.wanted = Wanted::default();
+        state.statement += 1;
+    }
+
+    /// Returns a text that is equal for the same statement only, also in other processes.
+    pub(crate) fn statement(&self) -> String {
+        match self.state().statement {
+            // Of another process: the text is its own.
+            0 => self.id.clone(),
+            statement => format!("{}-{statement}", self.id),
+        }
+    }
+
+    /// Returns what the statement needs so far.
+    pub(crate) fn wanted(&self) -> Wanted {
+        self.state().wanted.clone()
+    }
+
+    /// Returns why a file could not be read, if it was tried.
+    pub(crate) fn failure(&self, file: usize) -> Option<String> {
+        match self.state().entries.get(&file) {
+            Some(Entry::Failed(why)) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns what is missing of a file that was read.
+    pub(crate) fn warnings(&self, file: usize) -> Vec<String> {
+        self.inputs.warnings(file)
     }
 
     /// Adds to what the statement needs of each file.
     pub(crate) fn want(&self, wanted: &Wanted) {
         self.state().wanted.add(wanted);
+    }
+
+    /// Adds files that another process could not read.
+    pub(crate) fn add_failures(&self, failures: Vec<(usize, String)>) {
+        let mut state = self.state();
+        state.failures.extend(failures);
+        state.failures.sort();
+        state.failures.dedup();
     }
 
     /// Returns the files that could not be read so far, each with one sentence.

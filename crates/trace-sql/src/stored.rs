@@ -70,6 +70,11 @@ impl Stored {
         remote::url(&self.folder).map(str::to_owned)
     }
 
+    /// Returns the folder, and the files that are not to be read.
+    pub(crate) fn parts(&self) -> (PathBuf, Vec<PathBuf>) {
+        (self.folder.clone(), self.left_out.iter().cloned().collect())
+    }
+
     /// Returns the folder of a table; `None` if the data set does not have it.
     pub(crate) fn table(&self, name: &str) -> Option<PathBuf> {
         let folder = self.folder.join(format!("table={name}"));

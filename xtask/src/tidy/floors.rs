@@ -154,6 +154,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "trace-tables",
         ],
     ),
+    ("trace-cluster", &["trace-sql"]),
     ("trace-convert", &["trace-model"]),
     ("torch-dumps", &["byte-source", "report"]),
     (
@@ -306,8 +307,12 @@ const CONFINED: &[(&str, &[&str])] = &[
             "trace-sql",
         ],
     ),
-    // One crate compiles it, and no instrument needs it.
-    ("datafusion", &["trace-sql"]),
+    // One crate compiles it, and no instrument needs it; the other joins it to Ballista, if that is compiled at all.
+    ("datafusion", &["trace-sql", "trace-cluster"]),
+    ("datafusion-proto", &["trace-cluster"]),
+    ("ballista-core", &["trace-cluster"]),
+    ("ballista-scheduler", &["trace-cluster"]),
+    ("ballista-executor", &["trace-cluster"]),
     // Packets of a protobuf trace may be compressed one by one, so the reader inflates too.
     ("flate2", &["byte-source", "perfetto-reader", "xtask"]),
     ("zstd", &["byte-source", "perfetto-reader"]),
@@ -317,7 +322,10 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("pyo3", &[PYTHON]),
     ("rmcp", &["mcp"]),
     ("object_store", &["object-input"]),
-    ("tokio", &["mcp", "object-input", "trace-sql"]),
+    (
+        "tokio",
+        &["mcp", "object-input", "trace-sql", "trace-cluster"],
+    ),
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
     ("ureq", &["serving-watch"]),
