@@ -316,7 +316,9 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
 }
 
 /// Opens the tables of a folder of `inferscope fleet`.
-fn of_fleet(folder: &Path, options: Options) -> anyhow::Result<Session> {
+fn of_fleet(folder: &Path, mut options: Options) -> anyhow::Result<Session> {
+    // It is small, and here.
+    options.cluster = None;
     let mut tables = Vec::new();
     for (name, doc) in fleet::tables::TABLES {
         let path = folder.join(format!("{name}.parquet"));
@@ -338,6 +340,7 @@ fn of_fleet(folder: &Path, options: Options) -> anyhow::Result<Session> {
     Ok(Session {
         engine: Engine::folder(folder, &tables, options).map_err(exit)?,
         files: None,
+        is_elsewhere: false,
         damaged: Vec::new(),
     })
 }

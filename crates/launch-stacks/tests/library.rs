@@ -4,7 +4,7 @@ use launch_stacks::{
     Capture, CaptureNode, CollectiveOp, CollectiveRun, Exposure, HiddenBy, KernelSelector,
     LaunchFilter, Linking, NameMatch, Pick, Query, RankTrace, TraceIndex, Window, WindowChoice,
     align_ranks, analyse, arg_keys, collective_waits, find_windows, in_windows, launches,
-    transfers,
+    transfers, waits_by_rank,
 };
 use proptest::prelude::*;
 use trace_model::kernel::Vocabulary;
@@ -224,6 +224,10 @@ fn sizes_are_exact() {
     assert_eq!(total.bandwidth.busbw_bytes_per_s(), None);
     assert_eq!(total.kernel_bandwidth.algbw_bytes_per_s(), Some(32e9));
     assert_eq!(total.kernel_bandwidth.busbw_bytes_per_s(), Some(48e9));
+    // Of both halves together as of all.
+    let twice = total.kernel_bandwidth.with(&total.kernel_bandwidth);
+    assert_eq!((twice.collectives, twice.bytes), (6, 9600));
+    assert_eq!(twice.busbw_bytes_per_s(), Some(48e9));
 }
 
 /// Returns name and bytes of a collective, as stated by the operator that the kernel's external id
@@ -451,6 +455,14 @@ fn a_missing_rank_may_have_been_the_last() {
         // If ranks start at the same time, or one is missing, none is the last.
         assert_eq!(waits[0].complete, group_size == 2);
         assert_eq!(waits[0].last, (late > 0 && group_size == 2).then_some(1));
+        // Only complete collectives count; the first rank waits for the second, and once.
+        let twice = [waits[0].clone(), waits[0].clone()];
+        let expected = match (group_size, late) {
+            (2, 0) => [(0, 0), (0, 0)],
+            (2, late) => [(2 * late, 0), (0, 2)],
+            _ => [(0, 0), (0, 0)],
+        };
+        assert_eq!(waits_by_rank(2, &twice), expected);
         // Both ranks have the time of the last to arrive, if none is missing.
         let times = transfers(&ranks, &align_ranks(&ranks));
         let latency =

@@ -24,6 +24,28 @@ fn every_compression_is_undone_whatever_the_name() {
 }
 
 #[test]
+fn check_sums_of_tar_may_begin_with_blanks() {
+    let content = text(5_000);
+    let mut packed = tar(&[("a", &content)]);
+    let digits = String::from_utf8_lossy(&packed[148..156]).into_owned();
+    let sum = u32::from_str_radix(digits.trim_matches(['\0', ' ']), 8).unwrap();
+    for field in [
+        format!("{sum:>6o}\0 "),
+        format!("{sum:>7o}\0"),
+        format!("{sum:<6o}\0 "),
+    ] {
+        packed[148..156].copy_from_slice(field.as_bytes());
+        let source = Source::from_bytes("t", packed.clone()).unwrap();
+        assert_eq!(source.containers(), [Container::Tar], "{field:?}");
+        assert_eq!(drain(source).unwrap().0, content);
+    }
+    // No digits are no sum.
+    packed[148..156].copy_from_slice(b"       \0");
+    let source = Source::from_bytes("t", packed).unwrap();
+    assert!(source.containers().is_empty());
+}
+
+#[test]
 fn three_containers_may_nest_and_not_four() {
     let content = text(5_000);
     let three = gzip(&xz(&zstd(&content)));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use trace_model::kernel::class_of;
+use trace_model::kernel::{class_of, display_names};
 
 /// Test cases: one `CLASS NAME` per line.
 const KERNELS: &str = r#"
@@ -272,4 +272,18 @@ fn kernels_of_inference_engines_have_the_classes_of_what_they_compute() {
         }
     }
     assert!(wrong.is_empty(), "found, expected: {wrong:#?}");
+}
+
+#[test]
+fn calls_of_function_objects_keep_their_operator() {
+    for (name, shown) in [
+        (
+            "void at::f::operator()(int, float) const",
+            "at::f::operator()",
+        ),
+        ("a::b<int>::operator()<4>(char*)", "a::b::operator()"),
+        ("bool a::operator<(a const&, a const&)", "a::operator<"),
+    ] {
+        assert_eq!(display_names([name])[name], shown, "{name}");
+    }
 }

@@ -270,12 +270,17 @@ impl Codec {
         let (Body::Function { place }, _) = self.read(bytes)? else {
             return Err(refused("the message is of another kind"));
         };
-        let place = place.map(|place| match place {
-            Place::Recordings(recordings) => place::Place::Recordings(self.store(&recordings)),
-            Place::DataSet { folder, left_out } => {
-                place::Place::DataSet(Arc::new(Stored::new(&folder, &left_out)))
+        let place = match place {
+            None => None,
+            Some(Place::Recordings(recordings)) => {
+                Some(place::Place::Recordings(self.store(&recordings)))
             }
-        });
+            Some(Place::DataSet { folder, left_out }) => {
+                let stored = Stored::new(&folder, &left_out);
+                let stored = stored.map_err(|error| refused(&error.to_string()))?;
+                Some(place::Place::DataSet(Arc::new(stored)))
+            }
+        };
         let function = match place {
             Some(place) => ExtractArg::named(name, place).map(ScalarUDF::from),
             None => functions::plain(name).or_else(|| exact::arithmetic(name)),
