@@ -60,7 +60,7 @@ fn a_folder_gets_answer_tables_and_page() {
     }
     let document = fs::read_to_string(out.join("fleet.json")).unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    assert_eq!(document["schema_version"], "inferscope-fleet-1.1");
+    assert_eq!(document["schema_version"], "inferscope-fleet-1.2");
     assert_eq!(document["ranks"].as_array().unwrap().len(), 16);
     assert_eq!(document["findings"][0]["kind"], "late_rank");
     let page = fs::read_to_string(out.join("fleet.html")).unwrap();

@@ -213,14 +213,21 @@ mod tests {
         }
     }
 
-    /// This very test is in the file that runs it.
+    /// A function that no optimisation takes away.
+    #[inline(never)]
+    fn landmark_of_a_test(value: u64) -> u64 {
+        std::hint::black_box(value) + 1
+    }
+
+    /// It is in the file that runs the test.
     #[cfg(target_os = "linux")]
     #[test]
     fn the_functions_of_an_elf_file_are_read_and_cut_files_are_refused() {
         let path = std::env::current_exe().unwrap();
         let mut bytes = std::fs::read(path).unwrap();
         let table = SymbolTable::read("self", &bytes, 0).unwrap();
-        let own = "the_functions_of_an_elf_file_are_read";
+        assert_eq!(landmark_of_a_test(1), 2);
+        let own = "landmark_of_a_test";
         let place = table
             .functions
             .iter()

@@ -43,7 +43,7 @@ pub fn is_private(table: &str) -> bool {
         let start = table.get(..prefix.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
-    TABLES.iter().any(|known| is(&known)) || PREFIXES.iter().any(|prefix| begins(&prefix))
+    TABLES.iter().any(is) || PREFIXES.iter().any(begins)
 }
 
 /// Returns the ids of the strings that name kernels, calls, ranges, threads and symbols. The table of strings holds others that nothing

@@ -209,5 +209,5 @@ pub fn data_store(url: &str) -> Result<(Url, Arc<dyn ObjectStore>), Error> {
 /// Settings of the environment, for error messages: which are set, never their values.
 pub(crate) fn has_any(variables: &[&str]) -> bool {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    variables.iter().any(|name| is_set(name))
+    variables.iter().any(is_set)
 }

@@ -126,6 +126,16 @@ impl Dtype {
         }
     }
 
+    /// The type of the parts of a complex number; others as they are.
+    pub(crate) fn real(self) -> Self {
+        match self {
+            Self::Complex32 => Self::Fp16,
+            Self::Complex64 => Self::Fp32,
+            Self::Complex128 => Self::Fp64,
+            other => other,
+        }
+    }
+
     /// Returns the type that a pointwise operator of PyTorch computes with for operands of these two types.
     pub(crate) fn promote(self, other: Self) -> Self {
         use Dtype::{Bf16, Complex64, Complex128, Fp16, Fp32, Fp64, Int8, Int16, UInt8};

@@ -261,6 +261,7 @@ pub fn merged(analyses: &[(&str, &Analysis)], what: &'static str, top: usize) ->
         real("limit_ns").unit(Unit::Nanos),
         real("pct").unit(Unit::Pct),
         real("gain_ns").unit(Unit::Nanos),
+        Column::text("note").repeating(),
     ];
     let device = device_column(analyses);
     let has_device = device.is_some();
@@ -269,6 +270,7 @@ pub fn merged(analyses: &[(&str, &Analysis)], what: &'static str, top: usize) ->
     let mut table = Table::new(what, columns)?;
     for (at, (trace, name, row)) in lines().enumerate() {
         let known = row.basis() != Basis::Unknown;
+        let remark = note(row, None, None);
         let mut cells: Vec<Cell<'_>> = vec![
             name.into(),
             row.calls.into(),
@@ -288,6 +290,7 @@ pub fn merged(analyses: &[(&str, &Analysis)], what: &'static str, top: usize) ->
             row.limit_ns.filter(|_| known).into(),
             row.pct().into(),
             row.gain_ns().into(),
+            remark.as_str().into(),
         ];
         if has_device {
             cells.push(row.device.into());

@@ -422,6 +422,14 @@ fn bounds_may_be_tensors() {
 }
 
 #[test]
+fn magnitudes_are_real() {
+    for (kind, width, of_result) in [("c10::complex<float>", 8, 4), ("double", 8, 8)] {
+        let found = numbers("aten::abs", &json!([[9, 33]]), &[kind], More::default());
+        assert_eq!(found.bytes, 9 * 33 * (width + of_result), "{kind}");
+    }
+}
+
+#[test]
 fn rounded_quotients_have_the_type_of_the_operands() {
     let of = |op: &str, types: &[&str], mode: Option<&str>| {
         let dims = match types.len() {

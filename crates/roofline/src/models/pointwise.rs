@@ -17,6 +17,8 @@ enum ResultType {
     /// As [`ResultType::Float`], but that of the promoted operands where the quotient is rounded: there is another argument, which is no
     /// tensor.
     Quotient,
+    /// That of the promoted operands, of complex numbers that of their parts.
+    Real,
     /// Truth values.
     Bool,
     /// That of the first argument.
@@ -48,12 +50,13 @@ impl Pointwise {
             None | Some("promoted") => ResultType::Promoted,
             Some("float") => ResultType::Float,
             Some("quotient") => ResultType::Quotient,
+            Some("real") => ResultType::Real,
             Some("bool") => ResultType::Bool,
             Some("first") => ResultType::First,
             Some("rest") => ResultType::Rest,
             Some(other) => {
                 return Err(format!(
-                    "unknown result {other:?}; expected promoted, float, quotient, bool, first or rest"
+                    "unknown result {other:?}; expected promoted, float, quotient, real, bool, first or rest"
                 ));
             }
         };
@@ -150,7 +153,7 @@ impl Pointwise {
                     .ok_or_else(|| Unknown::new("argument 0 is no tensor"));
             }
             ResultType::Rest => 1,
-            ResultType::Promoted | ResultType::Float | ResultType::Quotient => 0,
+            ResultType::Promoted | ResultType::Float | ResultType::Quotient | ResultType::Real => 0,
         };
         let typed = operands.iter().filter(|(at, _)| *at >= first);
         let of = |with_dims: bool| {
@@ -184,6 +187,9 @@ impl Pointwise {
             ResultType::Quotient => self.rounding(recorded) == Rounding::No,
             result => result == ResultType::Float,
         };
+        if self.result == ResultType::Real {
+            dtype = dtype.real();
+        }
         Ok(match is_float {
             true if dtype.category() < Category::Float => Dtype::Fp32,
             _ => dtype,
