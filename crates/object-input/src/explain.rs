@@ -96,9 +96,7 @@ impl Found {
         let code = found.all.split_once("<Code>");
         let code = code.and_then(|(_, rest)| Some(rest.split_once("</Code>")?.0));
         let is_word = |code: &&str| {
-            !code.is_empty()
-                && code.len() < 64
-                && code.chars().all(|c| c.is_ascii_alphanumeric())
+            !code.is_empty() && code.len() < 64 && code.chars().all(|c| c.is_ascii_alphanumeric())
         };
         found.code = code.filter(is_word).map(str::to_owned);
         found
