@@ -277,7 +277,7 @@ impl Codec {
             }
             Some(Place::DataSet { folder, left_out }) => {
                 let stored = Stored::new(&folder, &left_out);
-                let stored = stored.map_err(|error| refused(error))?;
+                let stored = stored.map_err(refused)?;
                 Some(place::Place::DataSet(Arc::new(stored)))
             }
         };
