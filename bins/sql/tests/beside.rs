@@ -130,11 +130,7 @@ fn by_sqlite(file: &Path, table: &str) -> Vec<BTreeMap<String, Value>> {
     let database = rusqlite::Connection::open_with_flags(file, flags).unwrap();
     let query = format!("SELECT * FROM \"{table}\" ORDER BY rowid");
     let mut statement = database.prepare(&query).unwrap();
-    let names: Vec<String> = statement
-        .column_names()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut rows = statement.query([]).unwrap();
     let mut out = Vec::new();
     while let Some(row) = rows.next().unwrap() {

@@ -170,7 +170,7 @@ fn more_steps_are_not_slower_and_pauses_of_the_host_are() {
     let paused = made(folder.path(), "paused.json", 4, 3_000);
     let (_, text, _) = run(&["diff"], &[three.clone(), five.clone()]);
     assert!(
-        text.starts_with("B is about as fast as A per step (median of 3 steps of A and 5 of B"),
+        text.starts_with("B is about as fast as A per step (median of 2 steps of A and 4 of B"),
         "{text}"
     );
     let diff = json(&["diff", "--json"], &[three.clone(), five]);

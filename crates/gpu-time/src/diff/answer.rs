@@ -306,8 +306,8 @@ fn follows_mean(kind: &StepKind) -> bool {
 /// Minimum difference of means, as a part of the first, that medians which are alike do not hide.
 const TAIL_PART: f64 = 0.05;
 
-/// Returns which steps have no time because none follows.
-fn last_steps(found: &Comparison) -> Option<String> {
+/// Returns which steps have no time because none is before or after them.
+fn outer_steps(found: &Comparison) -> Option<String> {
     let each = found.kinds.iter().filter_map(|kind| {
         let count = timed(kind);
         let sides = [("A", 0), ("B", 1)].into_iter();
@@ -324,7 +324,7 @@ fn last_steps(found: &Comparison) -> Option<String> {
     let each: Vec<String> = each.collect();
     (!each.is_empty()).then(|| {
         format!(
-            "times are of {}: the last step of a recording has no end, as no step follows",
+            "times are of {}: the first and the last step of a recording lack the time to the step beside them",
             each.join("; ")
         )
     })
@@ -353,7 +353,7 @@ pub fn lines(found: &Comparison) -> Vec<(&'static str, String)> {
             ));
         }
     }
-    if let Some(text) = last_steps(found) {
+    if let Some(text) = outer_steps(found) {
         out.push(("steps", text));
     }
     for kind in &found.lonely {

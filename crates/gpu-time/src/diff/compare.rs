@@ -216,8 +216,12 @@ struct Cut {
     end_ns: i64,
     host_ns: i64,
     time: GpuTime,
-    /// `true` if the time between it and a neighbour is unknown: no step follows it, or none is before it.
+    /// `true` if no other step follows: the time from its last activity to the next step is
+    /// unknown.
     open: bool,
+    /// `true` for the first step of a recording where step times begin with the end of the step before: the time between two steps is
+    /// missing from it.
+    first: bool,
 }
 
 /// Compares two traces: by steps where `steps` has some of both sides, as a whole otherwise;
@@ -337,6 +341,7 @@ fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]
             host_ns: 0,
             time,
             open: false,
+            first: false,
         }
     });
     let events = cuts.each_ref().map(|cut| vec![cut.events.clone()]);
@@ -382,8 +387,9 @@ fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
     }
 }
 
-/// Returns the steps whose times are compared: on both sides those whose begin and end follow from their neighbours, else on both sides
-/// the others, else all.
+/// Returns the steps whose times are compared: on both sides those that end with the start of
+/// another step, else on both sides the last ones, else all. First steps of recordings are left out where at least two others are on both
+/// sides.
 fn timed<'c>(of: &[Vec<&'c Cut>; 2]) -> [Vec<&'c Cut>; 2] {
     for open in [false, true] {
         let found = of.each_ref().map(|cuts| {
@@ -391,7 +397,14 @@ fn timed<'c>(of: &[Vec<&'c Cut>; 2]) -> [Vec<&'c Cut>; 2] {
             same.collect::<Vec<_>>()
         });
         if found.iter().all(|cuts| !cuts.is_empty()) {
-            return found;
+            let later = found.each_ref().map(|cuts| {
+                let later = cuts.iter().copied().filter(|cut| !cut.first);
+                later.collect::<Vec<_>>()
+            });
+            return match later.iter().all(|cuts| cuts.len() >= 2) {
+                true => later,
+                false => found,
+            };
         }
     }
     of.clone()
@@ -458,7 +471,8 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], times: Times) -> Vec<Cut> {
                 end_ns: took.end.nanos(),
                 host_ns: step.range.duration().get(),
                 time: GpuTime::default(),
-                open: is_first,
+                open: false,
+                first: is_first,
             });
             continue;
         }
@@ -485,6 +499,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], times: Times) -> Vec<Cut> {
             host_ns: step.range.duration().get(),
             time: GpuTime::default(),
             open: true,
+            first: false,
         });
     }
     out
