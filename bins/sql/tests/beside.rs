@@ -183,7 +183,7 @@ fn nsight(file: &Path, extra: &str) {
                (-9223372036854775808, 9223372036854775807, NULL, NULL, NULL, x'', 2.5, NULL);
              INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', 'API_KEY=secret');
              INSERT INTO ProcessStreams VALUES (1, 3);
-             INSERT INTO PROCESSES VALUES (281479271677952, 4, '/home/user/python3');"
+             INSERT INTO PROCESSES VALUES (281479271677952, 4, '/usr/bin/python3');"
         ))
         .unwrap();
 }
