@@ -242,7 +242,7 @@ pub(super) fn int4pack(recorded: &Recorded, context: &Context<'_>) -> Answer {
     Ok(product(sizes, (&x, &w), x.dtype, scales.read(), precision).weights(w.read()))
 }
 
-/// `aten::_weight_int8pack_mm`: x [M, K], weight [N, K], scales [N]. Weights are widened before they are multiplied.
+/// `aten::_weight_int8pack_mm`: x [M, K], weight [N, K], a scale for each row. Weights are widened before they are multiplied.
 pub(super) fn int8pack(recorded: &Recorded, context: &Context<'_>) -> Answer {
     let (x, w) = (recorded.need(0)?, recorded.need(1)?);
     let sizes = Sizes::linear(&x, &w)?;
