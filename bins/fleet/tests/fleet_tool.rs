@@ -78,7 +78,7 @@ fn a_folder_gets_answer_tables_and_page() {
     let csv = fs::read_to_string(out.join("ranks.csv")).unwrap();
     assert_eq!(csv.lines().count(), 17);
     assert!(
-        csv.lines().nth(1).unwrap().starts_with("3,host000,3,12,"),
+        csv.lines().nth(1).unwrap().starts_with("3,host000,,3,12,"),
         "{csv}"
     );
 }
