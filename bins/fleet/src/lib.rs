@@ -16,8 +16,9 @@ use perfetto_reader::ArgPolicy;
 use report::human::count;
 use report::text::{TextOptions, wrapped};
 use report::{CsvOptions, CsvWriter, ParquetWriter, Table};
-use trace_dataset::{Input, in_parallel};
+use trace_dataset::Input;
 use trace_model::Trace;
+use trace_model::parallel::in_parallel;
 
 const HELP: &str = "\
 DIR has fleet.json and fleet.html, the tables findings, ranks, factors, links, budgets,
@@ -165,7 +166,7 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
     let summaries = there
         .summaries
         .chunks(64)
-        .flat_map(|chunk| in_parallel(chunk, threads, |(file, path)| read(file, path)));
+        .flat_map(|chunk| in_parallel(chunk, threads, |_, (file, path)| read(file, path)));
     let fleet = reduce(summaries, there.failures, &racks).or_exit(Outcome::CannotAnswer)?;
     write_all(args, &fleet)?;
     let out = Output::stdout();

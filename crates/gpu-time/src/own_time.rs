@@ -3,7 +3,7 @@
 use trace_model::interval::Interval;
 use trace_model::{Slice, StrId, Trace, TrackId};
 
-/// Whose a slice's own time is.
+/// What a slice's own time is attributed to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// That of this name.

@@ -472,7 +472,7 @@ fn a_missing_rank_may_have_been_the_last() {
     }
 }
 
-/// Of several arrows to a kernel the first from the host names its launch; arrows from the device name none.
+/// When several arrows lead to a kernel, the first one from the host identifies its launch; arrows from the device are ignored.
 #[test]
 fn the_first_arrow_from_the_host_is_the_launch() {
     let mut made = Made::default();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use memtrace_labeller::Records;
 
-/// Whose definitions hold.
+/// Whether definitions are the tool's own or those of the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Semantics {
@@ -91,7 +91,7 @@ impl Default for SuitabilityLimits {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AnalysisOptions {
-    /// Whose definitions hold.
+    /// Whether definitions are the tool's own or those of the reference.
     pub semantics: Semantics,
     /// Bytes that the analysis may hold of the rows. Results do not depend on it.
     pub memory_bytes: u64,

@@ -330,7 +330,7 @@ pub struct TokenAccesses {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Analysis {
-    /// Whose definitions hold.
+    /// Whether definitions are the tool's own or those of the reference.
     pub semantics: Semantics,
     /// Rows.
     pub rows: u64,

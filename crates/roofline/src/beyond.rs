@@ -81,6 +81,20 @@ impl Reasons {
         all.filter(move |reason| self.0 & (1 << *reason as u16) != 0)
     }
 
+    /// The reasons that fit a call that is `factor` times faster than its limit, where TF32 is `gain` times faster than binary32.
+    pub(crate) fn of_factor(mut self, factor: f64, gain: f64) -> Self {
+        /// Durations are rounded, and clocks differ from those of the table.
+        const ROUNDED: f64 = 1.05;
+        let tf32 = 1 << Beyond::Tf32 as u16;
+        if self.0 & tf32 != 0 && factor > gain * ROUNDED {
+            self.0 &= !tf32;
+            if self == Self::default() {
+                self.add(Beyond::Units);
+            }
+        }
+        self
+    }
+
     /// Why a call with these numbers may take less time than this limit: only what can lower the time that bounds it.
     pub(crate) fn new(numbers: &Numbers, limit: Limit, peaks: &Peaks) -> Self {
         let mut found = Self::default();
@@ -148,6 +162,13 @@ mod tests {
             texts(&product(Precision::Fp32), &peaks),
             ["may run in TF32"]
         );
+        // TF32 is 7.4 times as fast there: no call is 20 times faster by it.
+        let limit = peaks.limit(&product(Precision::Fp32)).unwrap();
+        let reasons = Reasons::new(&product(Precision::Fp32), limit, &peaks);
+        for (factor, want) in [(7.0, Beyond::Tf32), (20.0, Beyond::Units)] {
+            let found = reasons.of_factor(factor, peaks.tf32_gain());
+            assert_eq!(found.iter().collect::<Vec<_>>(), [want], "{factor}");
+        }
         assert!(texts(&product(Precision::Fp4), &peaks)[0].contains("fallback"));
         let attention = product(Precision::Bf16).basis(Basis::Annotation, "no window assumed");
         assert!(texts(&attention, &peaks)[0].contains("window"));

@@ -192,8 +192,10 @@ pub fn kernel_details(
         if let (Some(limit), Some(device)) = (limit, device)
             && limit.ns > nanos(event.dur_ns())
         {
+            let reasons = Reasons::new(numbers, limit, &device.peaks);
+            let factor = limit.ns / nanos(event.dur_ns());
             row.beyond
-                .merge(Reasons::new(numbers, limit, &device.peaks));
+                .merge(reasons.of_factor(factor, device.peaks.tf32_gain()));
         }
     }
     rows.sort_by(|a, b| {

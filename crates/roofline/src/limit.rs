@@ -168,6 +168,13 @@ impl Peaks {
         scaled
     }
 
+    /// How many times faster TF32 is than binary32; 1 if either has no peak.
+    pub(crate) fn tf32_gain(&self) -> f64 {
+        let peak = |precision| self.get(PeakKey::Arithmetic(precision));
+        let both = peak(Precision::Tf32).zip(peak(Precision::Fp32));
+        both.map_or(1.0, |(tf32, fp32)| tf32 / fp32)
+    }
+
     /// Returns the least time of a call with these numbers, and with `bytes` of them; `None` if a peak that it takes is not
     /// known.
     pub fn limit_with(&self, numbers: &Numbers, bytes: u128) -> Option<Limit> {

@@ -220,7 +220,9 @@ impl Row {
                 None => {}
             }
             if ns > nanos(time_ns) {
-                self.beyond.merge(limits.beyond);
+                let factor = ns / nanos(time_ns);
+                self.beyond
+                    .merge(limits.beyond.of_factor(factor, limits.tf32_gain));
             }
         }
     }
@@ -302,6 +304,7 @@ pub(crate) struct Limits {
     pub(crate) high: Option<Limit>,
     pub(crate) achievable: Option<Limit>,
     beyond: Reasons,
+    tf32_gain: f64,
 }
 
 impl Limits {
@@ -318,6 +321,7 @@ impl Limits {
             high: numbers.bytes_high.and_then(with),
             achievable: device.achievable.as_ref().and_then(|p| p.limit(numbers)),
             beyond: own.map_or(Reasons::default(), |own| Reasons::new(numbers, own, peaks)),
+            tf32_gain: peaks.tf32_gain(),
         }
     }
 }

@@ -23,5 +23,5 @@ mod write;
 
 pub use error::Error;
 pub use export::{Export, Reader, export};
-pub use make::{Input, Job, Made, Maker, Report, Target, add_table, hash_of, in_parallel, make};
+pub use make::{Input, Job, Made, Maker, Report, Target, add_table, hash_of, make};
 pub use manifest::{Done, MANIFEST, Manifest, damaged, is_data_set};

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use byte_source::remote;
 use sha2::{Digest as _, Sha256};
+use trace_model::parallel::in_parallel;
 use trace_tables::Beside;
 use trace_tables::catalogue::TableSpec;
 use trace_tables::scan::runs_of;
@@ -189,7 +188,7 @@ pub fn make(inputs: &[Input], maker: &dyn Maker, target: &Target<'_>) -> Result<
         let run = runs.get(number).and_then(Option::as_deref);
         one_input(place, input, (known, &manifest.inputs, run), maker, target)
     };
-    let outcomes = in_parallel(&given, target.threads, one);
+    let outcomes = in_parallel(&given, target.threads, |_, job| one(job));
     let mut report = Report {
         skipped: twice,
         ..Report::default()
@@ -290,37 +289,6 @@ impl Numbers {
         self.add(number, &input.name, whole);
         number
     }
-}
-
-/// Calls `one` with each job, several at once, and returns the results in the order of the jobs.
-pub fn in_parallel<J: Sync, T: Send>(
-    jobs: &[J],
-    threads: usize,
-    one: impl Fn(&J) -> T + Sync,
-) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else {
-                return done;
-            };
-            done.push((at, one(job)));
-        }
-    };
-    let mut all: Vec<(usize, T)> = thread::scope(|scope| {
-        let workers = threads.min(jobs.len()).max(1);
-        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let each = handles.into_iter().flat_map(|handle| {
-            handle
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        each.collect()
-    });
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, result)| result).collect()
 }
 
 fn one_input(

@@ -1,15 +1,13 @@
 //! Expands paths to trace files.
 
 use std::io::Read as _;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::Context as _;
 use byte_source::remote::{exists, is_dir, is_file, is_url};
 use byte_source::{Error, OpenOptions, Source, expand_inputs, logical_name};
 use cli::{OrExit as _, VerbosityArgs};
+use trace_model::parallel::in_parallel;
 
 use crate::left_out::LeftOut;
 use crate::{nsys, rocprof};
@@ -249,30 +247,11 @@ const LOOKS: usize = 16;
 
 /// Looks at each path, at several at once where they are objects, and returns the results in their order.
 fn at_once<T: Send>(paths: &[PathBuf], look: impl Fn(&Path) -> T + Sync) -> Vec<T> {
-    if !paths.iter().any(|path| is_url(path)) {
-        return paths.iter().map(|path| look(path)).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = paths.get(at) else {
-                return done;
-            };
-            done.push((at, look(path)));
-        }
+    let threads = match paths.iter().any(|path| is_url(path)) {
+        true => LOOKS,
+        false => 1,
     };
-    let mut all: Vec<(usize, T)> = thread::scope(|scope| {
-        let workers = LOOKS.min(paths.len());
-        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let each = handles
-            .into_iter()
-            .flat_map(|handle| handle.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        each.collect()
-    });
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, result)| result).collect()
+    in_parallel(paths, threads, |_, path| look(path))
 }
 
 /// Returns `true` if the path is not a file, but a pattern for several.

@@ -1,15 +1,13 @@
 //! Reads a file as a trace.
 
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::Context as _;
 use byte_source::{Progress, Source};
 use cli::{InputArgs, ProgressLine, Stage, VerbosityArgs};
 use perfetto_reader::{ArgPolicy, ReadOptions, SOURCE_INCOMPLETE};
+use trace_model::parallel::in_parallel;
 use trace_model::{IssueKind, Severity, Trace};
 
 use crate::files::{is_package, short_name};
@@ -353,35 +351,13 @@ pub fn read_each_passing<T: Send, C>(
         let result = analyse(&read, state).with_context(|| read.name.clone())?;
         Ok((result, warnings(&read)))
     };
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = paths.get(at) else {
-                return done;
-            };
-            done.push((at, one(at, path)));
-        }
-    };
-    let mut all = if workers == 1 {
-        work()
-    } else {
-        thread::scope(|scope| {
-            let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            let join = |handle: thread::ScopedJoinHandle<'_, Vec<_>>| {
-                handle.join().unwrap_or_else(|panic| resume_unwind(panic))
-            };
-            handles.into_iter().flat_map(join).collect()
-        })
-    };
+    let all = in_parallel(paths, workers, one);
     drop(line);
-    all.sort_by_key(|(at, _)| *at);
     let mut each = ReadEach {
         results: Vec::with_capacity(all.len()),
         failed: None,
     };
-    for (at, result) in all {
+    for (path, result) in paths.iter().zip(all) {
         match result {
             Ok((result, warnings)) => {
                 warnings.iter().for_each(|line| verbosity.note(line));
@@ -390,11 +366,10 @@ pub fn read_each_passing<T: Send, C>(
             Err(error) if paths.len() == 1 => return Err(error),
             Err(error) => {
                 cli::complain(&error);
-                let path = paths.get(at).map(|path| path.display().to_string());
                 // The first error determines the exit code.
                 let text = format!(
                     "not all traces could be read, the last one was {}",
-                    path.unwrap_or_default()
+                    path.display()
                 );
                 each.failed = Some(cli::follows(text, each.failed.as_ref().unwrap_or(&error)));
             }

@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use byte_source::remote;
@@ -12,6 +11,7 @@ use findings::{
     explain,
 };
 use perfetto_reader::ArgPolicy;
+use trace_model::parallel::in_parallel;
 
 use crate::{Question, sniff};
 
@@ -478,33 +478,13 @@ fn read(
         let name = source.path.display().to_string();
         Ok(Recording::new(&name, &read.trace, options))
     };
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(source) = sources.get(at) else {
-                return done;
-            };
-            done.push((at, one(source)));
-            counter.add_done(bytes(source));
-        }
-    };
-    let mut all: Vec<(usize, anyhow::Result<Recording>)> = match workers {
-        1 => work(),
-        _ => std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            let each = handles.into_iter().flat_map(|handle| {
-                handle
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            each.collect()
-        }),
-    };
+    let read = in_parallel(sources, workers, |_, source| {
+        let read = one(source);
+        counter.add_done(bytes(source));
+        read
+    });
     drop(line);
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, result)| result).collect()
+    read
 }
 
 /// Maximum number of captures of one rank: each is read again for each of its replays.

@@ -118,7 +118,10 @@ const FLOORS: &[(&str, &[&str])] = &[
             "trace-model",
         ],
     ),
-    ("trace-dataset", &["byte-source", "trace-tables"]),
+    (
+        "trace-dataset",
+        &["byte-source", "trace-model", "trace-tables"],
+    ),
     (
         "fleet",
         &[

@@ -37,10 +37,7 @@ fn ends(values: &[f64]) -> Option<[f64; 2]> {
 
 /// The growth of the candidate; `None` unless it is beyond what the baseline's level varies by, and no part of it goes back.
 pub(super) fn of(panel: &Panel, roles: &[Role]) -> Option<Growth> {
-    let lengths = panel
-        .cycles
-        .each_ref()
-        .map(|side| side.iter().map(|cycle| cycle.1).collect::<Vec<f64>>());
+    let lengths = panel.lengths();
     if panel.by_run || lengths.iter().any(|side| side.len() < FEWEST) {
         return None;
     }

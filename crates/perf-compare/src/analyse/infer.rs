@@ -2,24 +2,20 @@
 
 use super::Options;
 use super::beside;
-use super::better::{Better, better};
 use super::gate::FEWEST;
 use super::layers;
-use super::panel::{Panel, RUNS};
+use super::panel::Panel;
 use super::tails;
-use super::workload::{self, Adjusted};
-use crate::document::{Change, CycleTime, Effect, Finding, Statement, Tail};
+use crate::document::{Change, CycleTime, Effect, Finding, Statement};
 use crate::report_text::short;
-use crate::side::{Series, Side, is_wait, unit_to_us};
+use crate::side::is_wait;
 use crate::stats::{
-    Compared, adjust, attainable, compare_columns, continued, drift, is_within_wandering, mean,
-    median, normal_quantile, quantile, quantile_change, sorted,
+    Compared, adjust, attainable, compare_columns, continued, deviation, drift,
+    is_within_wandering, median, normal_quantile, quantile, quantile_change, sorted,
 };
 
 /// Runs below which nothing can be declared.
 const FEWEST_RUNS: usize = 4;
-/// Samples of each side below which nothing is said about their tail.
-const FEWEST_OF_TAIL: usize = 100;
 /// Power that sample sizes are given for.
 const POWER: f64 = 0.9;
 
@@ -32,11 +28,11 @@ pub(super) struct Inferred {
     pub(super) by_run: bool,
 }
 
-fn finite(value: f64) -> Option<f64> {
+pub(super) fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-fn both(values: [f64; 2]) -> Option<[f64; 2]> {
+pub(super) fn both(values: [f64; 2]) -> Option<[f64; 2]> {
     values.iter().all(|v| v.is_finite()).then_some(values)
 }
 
@@ -87,11 +83,11 @@ pub(super) fn effect(found: &Compared, by_run: bool) -> Effect {
 }
 
 /// The end of the interval nearest to zero.
-fn bound(found: &Compared) -> f64 {
+pub(super) fn bound(found: &Compared) -> f64 {
     nearest_zero(found.interval)
 }
 
-fn nearest_zero([low, high]: [f64; 2]) -> f64 {
+pub(super) fn nearest_zero([low, high]: [f64; 2]) -> f64 {
     if low > 0.0 {
         low
     } else if high < 0.0 {
@@ -101,7 +97,13 @@ fn nearest_zero([low, high]: [f64; 2]) -> f64 {
     }
 }
 
-fn state(found: &Compared, significant: bool, limit: f64, margin: f64, by_run: bool) -> Statement {
+pub(super) fn state(
+    found: &Compared,
+    significant: bool,
+    limit: f64,
+    margin: f64,
+    by_run: bool,
+) -> Statement {
     let fewest = if by_run { FEWEST_RUNS } else { FEWEST };
     if found.n.iter().any(|n| *n < fewest) {
         return Statement::Insufficient;
@@ -119,7 +121,7 @@ fn state(found: &Compared, significant: bool, limit: f64, margin: f64, by_run: b
     }
 }
 
-fn direction(verdict: Statement, delta: f64) -> Change {
+pub(super) fn direction(verdict: Statement, delta: f64) -> Change {
     match verdict {
         Statement::Changed if delta > 0.0 => Change::Slower,
         Statement::Changed => Change::Faster,
@@ -316,10 +318,7 @@ fn cycle_time(
 ) -> CycleTime {
     let significant = total.p.is_some_and(|p| p <= options.level);
     let margin = options.equivalence_pct / 100.0 * cycle;
-    let lengths = panel
-        .cycles
-        .each_ref()
-        .map(|side| side.iter().map(|c| c.1).collect::<Vec<f64>>());
+    let lengths = panel.lengths();
     let [one, two] = &panel.totals;
     let wanders = !panel.by_run && is_within_wandering([one, two], total.dependence, total.delta);
     let drifting = continued(&lengths[0], &lengths[1]).filter(|_| !panel.by_run);
@@ -407,7 +406,12 @@ fn cycle_time(
 
 /// Returns `true` if the mean contradicts what the typical cycle says: tokens come as often as the mean cycle ends, so that
 /// cycles whose mean is longer are neither equivalent nor faster, whatever most of them are.
-fn speaks_otherwise(total: &Compared, verdict: Statement, limit: f64, margin: f64) -> bool {
+pub(super) fn speaks_otherwise(
+    total: &Compared,
+    verdict: Statement,
+    limit: f64,
+    margin: f64,
+) -> bool {
     let of_mean = total.mean[1] - total.mean[0];
     match verdict {
         Statement::Equivalent | Statement::Small => of_mean.abs() > margin,
@@ -443,12 +447,7 @@ fn sample_size(total: &Compared, limit: f64, cycle: f64) -> (Option<f64>, Option
 fn intermittent(panel: &Panel) -> Vec<i64> {
     let baseline: Vec<f64> = panel.cycles[0].iter().map(|c| c.1).collect();
     let middle = median(&baseline);
-    let spread = median(
-        &baseline
-            .iter()
-            .map(|x| (x - middle).abs())
-            .collect::<Vec<f64>>(),
-    );
+    let spread = deviation(&baseline);
     let limit = middle + (8.0 * spread).max(0.15 * middle);
     let beyond = |side: usize| {
         panel.cycles[side]
@@ -463,228 +462,4 @@ fn intermittent(panel: &Panel) -> Vec<i64> {
     } else {
         Vec::new()
     }
-}
-
-fn said_of_workloads(metric: &str, found: &Adjusted) -> String {
-    let mut said = format!("{metric}: compared within {} workloads", found.strata);
-    for (count, side) in found.left_out.iter().zip(["baseline", "candidate"]) {
-        if *count > 0 {
-            said +=
-                &format!("; {count} samples of workloads that only the {side} has are left out");
-        }
-    }
-    said
-}
-
-/// The tail of samples of a time, where it is established to differ: of several metrics each is asked more strictly.
-fn tail(
-    values: &[Vec<f64>; 2],
-    found: &Compared,
-    options: &Options,
-    metrics: usize,
-) -> Option<Tail> {
-    if found.n.iter().any(|n| *n < FEWEST_OF_TAIL) {
-        return None;
-    }
-    let effort = options.effort(true, 1);
-    let dependence = found.dependence.for_intervals(found.n[0], found.n[1]);
-    [0.95, 0.99].into_iter().find_map(|q| {
-        let ends = values.each_ref().map(|side| quantile(&sorted(side), q));
-        let change = quantile_change(&values[0], &values[1], q, dependence, effort);
-        let tail = tails::compare(values, q, (ends, change), found, options);
-        tail.filter(|tail| tail.p * metrics.max(1) as f64 <= tails::CHANCE)
-    })
-}
-
-fn of_tail(tail: &Tail, series: &Series, found: &Compared) -> Finding {
-    let (delta, interval) = tail.change_us;
-    let [baseline, candidate] = tail.values_us;
-    let effect = Effect {
-        baseline,
-        candidate,
-        delta,
-        interval: both(interval),
-        ratio: finite(candidate / baseline).filter(|ratio| *ratio > 0.0),
-        ratio_interval: None,
-        p: Some(tail.p),
-        p_brunner_munzel: None,
-        shift: None,
-        cliffs_delta: None,
-        trimmed: None,
-        method: "quantiles with intervals by resampling, and the samples beyond that of both sides (Fisher)".to_owned(),
-        ..effect(found, false)
-    };
-    Finding {
-        id: String::new(),
-        kind: "tail",
-        name: format!("p{:.0} of {}", tail.quantile * 100.0, series.metric),
-        class: "metric",
-        device: String::new(),
-        role: None,
-        rank: None,
-        cycle_type: series.group.clone(),
-        unit: series.unit.clone(),
-        change: direction(Statement::Changed, delta),
-        verdict: Statement::Changed,
-        q: None,
-        bound: nearest_zero(interval),
-        effect,
-        calls_ratio: None,
-        us_per_call_ratio: None,
-        explained_pct: None,
-        no_effect_on_cycle: false,
-        members: None,
-        part_of: None,
-        by_work: false,
-    }
-}
-
-/// Metrics of two tables of samples.
-pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
-    let mut out = Inferred::default();
-    let mut columns = Vec::new();
-    let mut about = Vec::new();
-    for x in &a.series {
-        let Some(y) = b
-            .series
-            .iter()
-            .find(|y| y.metric == x.metric && y.group == x.group)
-        else {
-            out.notes
-                .push(format!("{}: only in the baseline", x.metric));
-            continue;
-        };
-        let scales = if x.unit == y.unit {
-            [1.0, 1.0]
-        } else {
-            match (unit_to_us(&x.unit), unit_to_us(&y.unit)) {
-                (Some(one), Some(two)) => [1.0, two / one],
-                _ => continue,
-            }
-        };
-        let by_run = x.runs.len() >= RUNS && y.runs.len() >= RUNS;
-        out.by_run |= by_run;
-        let observe = |runs: &[Vec<f64>], scale: f64| -> Vec<f64> {
-            if by_run {
-                let runs = runs.iter().filter(|run| !run.is_empty());
-                runs.map(|run| mean(run) * scale).collect()
-            } else {
-                runs.iter().flatten().map(|v| v * scale).collect()
-            }
-        };
-        columns.push(match workload::adjusted([x, y], scales) {
-            Some(found) => {
-                out.notes.push(said_of_workloads(&x.metric, &found));
-                found.runs.map(|runs| observe(&runs, 1.0))
-            }
-            None => {
-                if x.has_workloads() && y.has_workloads() {
-                    out.notes.push(format!(
-                        "{}: no workload is on both sides, so times differ by what was served, too",
-                        x.metric
-                    ));
-                }
-                [observe(&x.runs, scales[0]), observe(&y.runs, scales[1])]
-            }
-        });
-        about.push((x, by_run));
-    }
-    for y in &b.series {
-        if !a
-            .series
-            .iter()
-            .any(|x| x.metric == y.metric && x.group == y.group)
-        {
-            out.notes
-                .push(format!("{}: only in the candidate", y.metric));
-        }
-    }
-    let by_run = out.by_run;
-    let compared = compare_columns(&columns, options.effort(!by_run, columns.len()));
-    let testable: Vec<usize> = (0..compared.len())
-        .filter(|&at| compared[at].p.is_some())
-        .collect();
-    let p: Vec<f64> = testable.iter().filter_map(|&at| compared[at].p).collect();
-    let adjusted = adjust(&p, options.any_dependence);
-    for (at, (found, (series, by_run))) in compared.iter().zip(&about).enumerate() {
-        let q = testable
-            .iter()
-            .position(|t| *t == at)
-            .and_then(|place| adjusted.get(place))
-            .copied();
-        let size = (found.location[0].abs() + found.location[1].abs()) / 2.0;
-        let limit = options.min_effect_pct / 100.0 * size;
-        let margin = options.equivalence_pct / 100.0 * size;
-        let verdict = state(
-            found,
-            q.is_some_and(|q| q <= options.level),
-            limit,
-            margin,
-            *by_run,
-        );
-        let better = better(&series.metric, &series.unit);
-        // Tokens come as often as the mean says, whatever most samples are.
-        let verdict = match speaks_otherwise(found, verdict, limit, margin) {
-            true => Statement::Inconclusive,
-            false => verdict,
-        };
-        let change = match (verdict, better) {
-            (Statement::Changed, Better::Neither) if found.delta > 0.0 => Change::Higher,
-            (Statement::Changed, Better::Neither) => Change::Lower,
-            (verdict, Better::More) => direction(verdict, -found.delta),
-            (verdict, _) => direction(verdict, found.delta),
-        };
-        let tail = match (*by_run, better) {
-            (false, Better::Less) => tail(&columns[at], found, options, testable.len()),
-            _ => None,
-        };
-        out.findings.push(Finding {
-            id: String::new(),
-            kind: "metric",
-            name: series.metric.clone(),
-            class: "metric",
-            device: String::new(),
-            role: None,
-            rank: None,
-            cycle_type: series.group.clone(),
-            unit: series.unit.clone(),
-            change,
-            verdict,
-            q,
-            effect: effect(found, *by_run),
-            bound: bound(found),
-            calls_ratio: None,
-            us_per_call_ratio: None,
-            explained_pct: None,
-            no_effect_on_cycle: false,
-            members: None,
-            part_of: None,
-            by_work: false,
-        });
-        out.findings
-            .extend(tail.map(|tail| of_tail(&tail, series, found)));
-    }
-    // Units differ from metric to metric: relative size ranks them.
-    out.findings.sort_by(|a, b| {
-        let key = |f: &Finding| {
-            let size = (f.effect.baseline.abs() + f.effect.candidate.abs()).max(f64::MIN_POSITIVE);
-            let declared = f.verdict == Statement::Changed;
-            (
-                declared,
-                if declared {
-                    f.bound
-                } else {
-                    f.effect.delta.abs()
-                } / size,
-            )
-        };
-        let (x, y) = (key(a), key(b));
-        y.0.cmp(&x.0)
-            .then(y.1.total_cmp(&x.1))
-            .then_with(|| (&a.name, &a.cycle_type).cmp(&(&b.name, &b.cycle_type)))
-    });
-    for (at, finding) in (1..).zip(&mut out.findings) {
-        finding.id = format!("f{at}");
-    }
-    out
 }

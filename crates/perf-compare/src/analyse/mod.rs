@@ -14,6 +14,7 @@ mod onset;
 mod panel;
 mod pauses;
 mod roles;
+mod samples;
 mod tails;
 mod times;
 mod together;
@@ -188,7 +189,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         notes.extend(panel.swaps.iter().cloned());
     }
     let mut inferred = if go && samples {
-        infer::samples(baseline_table, candidate_table, options)
+        samples::compare(baseline_table, candidate_table, options)
     } else {
         infer::panels(&panels, options)
     };

@@ -4,7 +4,7 @@
 use super::panel::Panel;
 use super::{pauses, together};
 use crate::document::{Pauses, Role};
-use crate::stats::{mean, median};
+use crate::stats::{deviation, mean, median};
 
 /// A cycle is slow if it is longer than the other side's median by this many of its median absolute deviations,
 const DEVIATIONS: f64 = 8.0;
@@ -38,18 +38,14 @@ pub(super) fn compare(panel: &Panel, roles: &[Role]) -> Option<Pauses> {
 }
 
 fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
-    let lengths = panel
-        .cycles
-        .each_ref()
-        .map(|side| side.iter().map(|cycle| cycle.1).collect::<Vec<f64>>());
+    let lengths = panel.lengths();
     let of = lengths.each_ref().map(Vec::len);
     if of.iter().any(|n| *n < 10) {
         return None;
     }
     let other = 1 - more;
     let usual = median(&lengths[other]);
-    let deviations = lengths[other].iter().map(|x| (x - usual).abs());
-    let spread = median(&deviations.collect::<Vec<f64>>());
+    let spread = deviation(&lengths[other]);
     let limit = usual + (DEVIATIONS * spread).max(PART * usual);
     let is_slow = lengths
         .each_ref()

@@ -6,7 +6,7 @@ use super::often::does_more;
 use super::panel::{Column, Panel};
 use super::together;
 use crate::document::{Growth, Role};
-use crate::stats::{median, quantile, sorted};
+use crate::stats::{deviation, median, quantile, sorted};
 
 /// Fewest cycles of each of the two levels.
 const EACH: usize = 6;
@@ -47,10 +47,7 @@ fn stretch(is_slow: &[bool]) -> Option<(usize, usize)> {
 
 /// Where the candidate is slower in one stretch of cycles and as the baseline in the others.
 pub(super) fn of(panel: &Panel, roles: &[Role]) -> Option<Growth> {
-    let lengths = panel
-        .cycles
-        .each_ref()
-        .map(|side| side.iter().map(|cycle| cycle.1).collect::<Vec<f64>>());
+    let lengths = panel.lengths();
     if panel.by_run || lengths.iter().any(|side| side.len() < FEWEST) {
         return None;
     }
@@ -72,15 +69,6 @@ pub(super) fn of(panel: &Panel, roles: &[Role]) -> Option<Growth> {
         each.collect()
     };
     let (before, after) = (at(&rest, own), at(&slow, own));
-    let deviation = |values: &[f64]| {
-        let middle = median(values);
-        median(
-            &values
-                .iter()
-                .map(|x| (x - middle).abs())
-                .collect::<Vec<_>>(),
-        )
-    };
     let [from, to, usual] = [median(&before), median(&after), median(baseline)];
     let jump = to - from;
     let spread = deviation(&before)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{growth, layers, mix, often, onset, pauses};
 use crate::document::{Growth, Mix, Pauses, Role};
 use crate::side::{Capture, Class, Work};
-use crate::stats::{mean, median, sorted};
+use crate::stats::{deviation, mean, median, sorted};
 
 /// Runs needed on each side to speak about the condition.
 pub(super) const RUNS: usize = 3;
@@ -61,6 +61,14 @@ pub(super) struct Panel {
     pub(super) growth: Option<Growth>,
     /// Shares of the two modes, where they changed and the long one is no pause.
     pub(super) modes: Option<Mix>,
+}
+
+impl Panel {
+    /// The lengths of all cycles of both sides.
+    pub(super) fn lengths(&self) -> [Vec<f64>; 2] {
+        let all = self.cycles.each_ref();
+        all.map(|side| side.iter().map(|cycle| cycle.1).collect())
+    }
 }
 
 /// Which cycles of each capture take part.
@@ -174,9 +182,7 @@ fn mode_limit(sides: &[Vec<f64>; 2]) -> Option<f64> {
             .copied()
             .filter(|x| (*x > limit) == long)
             .collect();
-        let middle = median(&part);
-        let deviations: Vec<f64> = part.iter().map(|x| (x - middle).abs()).collect();
-        median(&deviations) < 0.25 * middle
+        deviation(&part) < 0.25 * median(&part)
     };
     (enough && spread_is_small(false) && spread_is_small(true)).then_some(limit)
 }

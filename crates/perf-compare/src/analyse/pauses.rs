@@ -6,7 +6,7 @@ use super::panel::{Column, Panel};
 use super::together;
 use crate::document::{PausedFunction, Pauses, Role};
 use crate::side::{Class, is_wait, waits_for};
-use crate::stats::{choose, mean, median};
+use crate::stats::{choose, deviation, mean, median};
 
 /// A cycle pauses if it is longer than the median by this many median absolute deviations,
 const DEVIATIONS: f64 = 8.0;
@@ -125,21 +125,13 @@ fn limit(lengths: &[Vec<f64>; 2], middle: f64, spread: f64) -> f64 {
 ///
 /// Collectives wait for the rank that pauses, on all other ranks: they are named where no other function takes the time.
 pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Option<Pauses> {
-    let lengths = panel
-        .cycles
-        .each_ref()
-        .map(|side| side.iter().map(|cycle| cycle.1).collect::<Vec<f64>>());
+    let lengths = panel.lengths();
     if lengths.iter().any(|side| side.len() < 5) {
         return None;
     }
     let middles = lengths.each_ref().map(|side| median(side));
-    let spread = [0, 1]
-        .map(|side| {
-            let deviations = lengths[side].iter().map(|x| (x - middles[side]).abs());
-            median(&deviations.collect::<Vec<f64>>())
-        })
-        .into_iter()
-        .fold(0.0, f64::max);
+    let spreads = lengths.each_ref().map(|side| deviation(side));
+    let spread = spreads.into_iter().fold(0.0, f64::max);
     let limit = between.unwrap_or_else(|| limit(&lengths, middles[0].max(middles[1]), spread));
     let places = [0, 1].map(|side| {
         let all = lengths[side].iter().enumerate();

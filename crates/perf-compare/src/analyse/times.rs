@@ -1,6 +1,6 @@
 //! Times of steps and of their parts, given as numbers instead of files.
 
-use super::{Options, infer, pauses};
+use super::{Options, pauses, samples};
 use crate::document::Finding;
 use crate::side::{Series, Side};
 
@@ -46,7 +46,7 @@ pub fn compare_times(times: &[Times], options: &Options) -> (Vec<Finding>, Vec<S
             .collect(),
         ..Side::default()
     };
-    let inferred = infer::samples(&side(0), &side(1), options);
+    let inferred = samples::compare(&side(0), &side(1), options);
     let mut rows = inferred.findings;
     rows.sort_by_key(|row| row.name.parse::<usize>().unwrap_or(usize::MAX));
     let is_of_first = |note: &String| note.starts_with("0: ");

@@ -9,6 +9,13 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// Median absolute deviation from the median.
+pub(crate) fn deviation(values: &[f64]) -> f64 {
+    let middle = median(values);
+    let all: Vec<f64> = values.iter().map(|x| (x - middle).abs()).collect();
+    median(&all)
+}
+
 /// Hodges–Lehmann shift: the median of all differences second − first. Beyond a million pairs every k-th value of
 /// each sorted side takes part.
 pub(crate) fn hodges_lehmann(one: &[f64], two: &[f64]) -> f64 {

@@ -13,7 +13,7 @@ pub(crate) use ::stats::{
     mann_whitney, median, normal_quantile, normal_sf, quantile, sorted, student_sf2,
 };
 pub(crate) use compare::{Compared, Effort, compare_columns, p_in_time, quantile_change};
-pub(crate) use effect::{cliffs_delta, mean};
+pub(crate) use effect::{cliffs_delta, deviation, mean};
 pub(crate) use multiple::adjust;
 pub(crate) use permute::{Family, attainable, choose};
 pub(crate) use random::Stream;
