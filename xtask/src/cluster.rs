@@ -40,6 +40,8 @@ const ORDERED: &[&str] = &[
     "WITH k AS (SELECT DISTINCT name, file_id FROM kernels) SELECT a.name, count(*) AS n FROM k a JOIN k b \
      ON a.name = b.name AND a.file_id < b.file_id GROUP BY a.name ORDER BY n DESC, a.name LIMIT 7",
     "SELECT file_id, file, error FROM failures ORDER BY file_id",
+    // Read by the client.
+    "SELECT kind, count(*) AS n FROM findings GROUP BY kind ORDER BY kind",
     "SELECT count(*) AS n FROM kernels WHERE false",
     "SELECT id FROM kernels WHERE false",
     "SELECT 1 AS one",

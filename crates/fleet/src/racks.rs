@@ -58,8 +58,11 @@ impl Racks {
                 })
             };
             if let Some(switch) = value("SwitchName") {
-                // A switch of switches is no rack.
-                let nodes = value("Nodes").unwrap_or_default();
+                // A switch of switches is no rack; `scontrol show topology` lists all nodes below it.
+                let nodes = match value("Switches") {
+                    Some(_) => "",
+                    None => value("Nodes").unwrap_or_default(),
+                };
                 for host in hosts(nodes).map_err(failed)? {
                     racks.add(host, switch).map_err(failed)?;
                 }
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn leaf_switches_are_racks() {
-        let text = "SwitchName=s0 Nodes=n[8-10,12]x[0-1],login LinkSpeed=5\nSwitchName=top Switches=s[0-1]\nswitchname=s1 nodes=n[07-08]\n";
+        let text = "SwitchName=s0 Nodes=n[8-10,12]x[0-1],login LinkSpeed=5\nSwitchName=top Level=1 Nodes=n[8-10,12]x[0-1],login Switches=s[0-1]\nswitchname=s1 nodes=n[07-08]\n";
         let mut expected: Vec<(String, String)> = Vec::new();
         for n in [8, 9, 10, 12] {
             for x in 0..2 {

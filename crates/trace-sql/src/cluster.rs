@@ -6,11 +6,13 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{FetchType, Limit, LogicalPlan, SkipType};
 use futures::future::BoxFuture;
 
+use crate::beside::BesideTable;
 use crate::error::SqlError;
 
 /// An engine of several processes, which share the plan of a query by [`crate::remote`].
@@ -89,18 +91,25 @@ pub(crate) fn place(plan: &LogicalPlan) -> Result<Place> {
     {
         return Ok(Place::Here);
     }
-    let (mut scans, mut recursive) = (false, false);
+    let (mut scans, mut beside, mut recursive) = (false, false, false);
     plan.apply_with_subqueries(|node| {
-        scans |= matches!(node, LogicalPlan::TableScan(_));
+        if let LogicalPlan::TableScan(scan) = node {
+            scans = true;
+            let table = source_as_provider(&scan.source)?;
+            beside |= table.downcast_ref::<BesideTable>().is_some();
+        }
         recursive |= matches!(node, LogicalPlan::RecursiveQuery(_));
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(match (scans, recursive) {
-        (true, true) => {
+    Ok(match (scans, beside, recursive) {
+        (true, true, _) => Place::HereBecause(
+            "findings, logs and tables of databases are read in this process, not on the cluster",
+        ),
+        (true, _, true) => {
             Place::HereBecause("WITH RECURSIVE runs in this process, not on the cluster")
         }
-        (true, false) => Place::There,
-        (false, _) => Place::Here,
+        (true, _, false) => Place::There,
+        (false, _, _) => Place::Here,
     })
 }
 
