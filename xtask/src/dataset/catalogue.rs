@@ -1,6 +1,6 @@
 //! List of the contents of `testdata/`, with generator and seed.
 
-use super::{Fixture, corner, demo, mapped, offload, pair, perfetto, rocpd, serving};
+use super::{Fixture, corner, demo, mapped, offload, pair, perfetto, rocpd, serving, steps};
 use anyhow::Result;
 
 /// A fixture and its origin.
@@ -22,6 +22,7 @@ const GENERATORS: &[(&str, u64, Build)] = &[
     ("pair", 1, pair::build),
     ("perfetto", 0, perfetto::build),
     ("serving", 3, serving::build),
+    ("steps", 11, steps::build),
 ];
 
 /// Seed of the databases, which a separate process generates.

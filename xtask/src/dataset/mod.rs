@@ -19,6 +19,7 @@ mod perfetto;
 mod proto;
 mod rocpd;
 mod serving;
+mod steps;
 
 use serving_synth::{json, rng, sim};
 
