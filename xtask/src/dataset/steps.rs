@@ -3,7 +3,7 @@
 //! Planted truth: the step from which on decodes take longer, and by how much.
 
 use super::Fixture;
-use super::json::{Json, object};
+use super::json::object;
 use super::rng::Rng;
 use std::fmt::Write as _;
 
@@ -15,12 +15,12 @@ const SLOWER_PCT: i64 = 12;
 
 pub(super) fn build(seed: u64) -> Vec<Fixture> {
     let mut rng = Rng::new(seed);
-    let healthy = table(&mut rng, HEALTHY_STEPS, HEALTHY_STEPS);
+    let (healthy, _) = table(&mut rng, HEALTHY_STEPS, HEALTHY_STEPS);
     let (later, slower_from_us) = table(&mut rng, LATER_STEPS, SLOWER_FROM);
-    let truth: Json = object([
-        ("slower_from_us", slower_from_us.into()),
-        ("slower_pct", SLOWER_PCT.into()),
-    ]);
+    let truth = object! {
+        "slower_from_us": slower_from_us,
+        "slower_pct": SLOWER_PCT,
+    };
     let file = |name: &str, shows: &str, text: String| {
         Fixture::plain(&format!("serving/steps/{name}.csv"), shows, text)
     };
@@ -28,7 +28,7 @@ pub(super) fn build(seed: u64) -> Vec<Fixture> {
         file(
             "healthy",
             "decode steps of a healthy engine with their batches and lengths",
-            healthy.0,
+            healthy,
         ),
         file(
             "later",
@@ -56,10 +56,7 @@ fn table(rng: &mut Rng, steps: u64, slower_from: u64) -> (String, i64) {
         }
         let factor_pct = if is_slower { 100 + SLOWER_PCT } else { 100 };
         let duration_us = rng.around(healthy_us * factor_pct / 100, 2);
-        let _ = writeln!(
-            text,
-            "{start_us},{duration_us},2,{batch},{input},{output}"
-        );
+        let _ = writeln!(text, "{start_us},{duration_us},2,{batch},{input},{output}");
         start_us += duration_us + rng.between(100, 300);
     }
     (text, slower_from_us)
