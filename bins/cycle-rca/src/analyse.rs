@@ -154,6 +154,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         |read| {
             // The reference treats times before zero like any other.
             read.keep_negative = args.cut.compat;
+            read.kernel_rules = args.cut.classes.rules();
             if !keep_all {
                 only_args(read, &keys);
             }

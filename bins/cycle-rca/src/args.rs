@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cli::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use trace_input::ClassesArgs;
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -103,8 +104,10 @@ pub(crate) struct CutArgs {
     /// Rules of engines, instead of those that come along
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) classes: ClassesArgs,
     /// Compute what the published reference computes, defects included
-    #[arg(long)]
+    #[arg(long, conflicts_with = "classes")]
     pub(crate) compat: bool,
     /// What a cycle is
     #[arg(long, value_enum, default_value_t)]

@@ -159,6 +159,7 @@ fn analyse(
     let name = &of.job.name;
     let read = trace_input::read(&of.job.path, &args.input, args.verbosity, |read| {
         read.keep_negative = args.cut.compat;
+        read.kernel_rules = args.cut.classes.rules();
     })?;
     let trace = read.trace;
     probes::note_rank(&read.name, &trace, args.verbosity);

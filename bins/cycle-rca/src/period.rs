@@ -25,6 +25,7 @@ pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
     let annotated = args.export_annotated_json.is_some();
     let read = trace_input::read(&args.file, &args.input, args.verbosity, |read| {
         read.keep_negative = args.cut.compat;
+        read.kernel_rules = args.cut.classes.rules();
         if !annotated {
             only_args(read, rca_cycles::ARG_KEYS);
         }

@@ -1112,3 +1112,24 @@ fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
         assert!(line.chars().count() <= 80, "{line}");
     }
 }
+
+#[test]
+fn rows_of_the_user_decide_what_a_kernel_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("my.rules");
+    std::fs::write(&rules, "kernel moe *FlashAttn*\n").unwrap();
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/demo/demo-rank0.json.gz")
+        .canonicalize()
+        .unwrap();
+    let classes = |more: &[&str]| {
+        let mut words = vec!["analyse", text(&recording), "--json"];
+        words.extend(more);
+        let document = json(&run(&words)).to_string();
+        ["attention", "moe"].map(|class| document.contains(&format!("\"class\":\"{class}\"")))
+    };
+    assert_eq!(classes(&[]), [true, false]);
+    assert_eq!(classes(&["--classes", text(&rules)]), [false, true]);
+    let both = run(&["analyse", text(&recording), "--compat", "--classes", text(&rules)]);
+    assert_eq!(both.status.code(), Some(2));
+}

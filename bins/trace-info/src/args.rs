@@ -8,7 +8,6 @@ use crate::{
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
-use trace_model::kernel::{KernelRules, Vocabulary};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -151,22 +150,6 @@ impl ReportArgs {
 
 /// Heading of the options that choose rules, in help.
 pub(crate) const RULES: &str = "Rules";
-
-/// How kernels are classified.
-#[derive(Debug, Args)]
-pub(crate) struct ClassesArgs {
-    /// Rows of your own for the table of kernel classes and communication (docs/kernels.md)
-    #[arg(long, help_heading = RULES, value_name = "FILE", value_parser = trace_input::kernel_rules)]
-    pub(crate) classes: Option<KernelRules>,
-}
-
-impl ClassesArgs {
-    /// Returns the built-in table, preceded by the caller's rows.
-    pub(crate) fn vocabulary(&self) -> Vocabulary {
-        let rows = self.classes.clone().unwrap_or_default();
-        Vocabulary::default().with_rules(rows)
-    }
-}
 
 const SUMMARY_HELP: &str = "\
 A trace is complete (`healthy` in JSON) if nothing of it was lost, cut or left

@@ -9,10 +9,10 @@ use gpu_time::tables::{SCHEMA_VERSION, comm as tables};
 use gpu_time::{GpuWork, Note, events_by_part};
 use perfetto_reader::ArgPolicy;
 use report::Table;
-use trace_input::NamedTrace;
+use trace_input::{ClassesArgs, NamedTrace};
 use trace_model::SliceId;
 
-use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
+use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::part::PartArgs;

@@ -15,11 +15,11 @@ use gpu_time::{GpuWork, Lack, NoGpuWork, Note, Recorder};
 use perfetto_reader::ArgPolicy;
 use report::Table;
 use serde::Serialize;
-use trace_input::{NamedTrace, only_args};
+use trace_input::{ClassesArgs, NamedTrace, only_args};
 use trace_model::Rank;
 use trace_model::kernel::TraceIndex;
 
-use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
+use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
 

@@ -10,10 +10,10 @@ use gpu_time::diff::{
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
 use gpu_time::{GpuWork, Rules, Step};
 use report::Table;
-use trace_input::NamedTrace;
+use trace_input::{ClassesArgs, NamedTrace};
 use trace_model::{TimeRange, Timestamp};
 
-use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
+use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty::EmptyTraces;
 use crate::part::PartArgs;

@@ -16,10 +16,10 @@ use gpu_time::{
 use perfetto_reader::{ArgPolicy, HostSlices, ReadOptions};
 use rca_cycles::Limit;
 use report::human;
-use trace_input::NamedTrace;
+use trace_input::{ClassesArgs, NamedTrace};
 use trace_model::{TimeRange, Trace};
 
-use crate::args::{ClassesArgs, RULES, ReportArgs, ReportFormat};
+use crate::args::{RULES, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty::{self, Answers};
 use crate::kernels::precise;

@@ -14,9 +14,9 @@ use roofline::{
     Analysis, By, Call, CallOptions, Error, Knowledge, Options, PeakKey, Sort, analyse, document,
     model_document, tables, text,
 };
-use trace_input::NamedTrace;
+use trace_input::{ClassesArgs, NamedTrace};
 
-use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
+use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::part::{self, PartArgs};

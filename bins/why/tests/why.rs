@@ -576,3 +576,21 @@ fn columns_are_obeyed_and_stacks_are_written_for_speedscope() {
     let sum: i64 = stacks.iter().filter_map(|row| row["gpu_ns"].as_i64()).sum();
     assert_eq!(profile["profiles"][0]["endValue"], sum);
 }
+
+#[test]
+fn rows_of_the_user_decide_what_a_kernel_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("my.rules");
+    std::fs::write(&rules, "kernel moe *gemm* | *nvjet* | *gemv*\n").unwrap();
+    let recordings = data("serving/late-host");
+    let classes = |words: &[&str]| {
+        let text = json(words).to_string();
+        ["kernel.gemm", "kernel.moe"].map(|class| text.contains(&format!("\"{class}\"")))
+    };
+    assert_eq!(classes(&[&recordings]), [true, false]);
+    let rules = rules.display().to_string();
+    assert_eq!(classes(&[&recordings, "--classes", &rules]), [false, true]);
+    std::fs::write(folder.path().join("bad.rules"), "kernal moe x\n").unwrap();
+    let bad = folder.path().join("bad.rules").display().to_string();
+    assert_eq!(why(&[&recordings, "--classes", &bad]).status.code(), Some(2));
+}

@@ -31,6 +31,19 @@ pub(crate) enum Gain {
     Unknown,
 }
 
+impl Gain {
+    /// The same, of each step at most the cost.
+    pub(crate) fn capped(self) -> Self {
+        match self {
+            Self::Replay { change, .. } => Self::Replay {
+                change,
+                is_capped: true,
+            },
+            other => other,
+        }
+    }
+}
+
 /// Fewer steps than this establish nothing.
 const LEAST_STEPS: usize = 5;
 

@@ -458,14 +458,18 @@ fn findings(context: &Context<'_>) -> Vec<(Finding, i64)> {
     let each = found.into_iter().zip(places);
     let finished = each.filter_map(|((mut draft, phase), place)| {
         let kind = context.catalogue.kind(draft.kind)?;
-        let gain_ns: i64 = match (&draft.gain, place.and_then(|place| predicted.get(place))) {
+        let new = place.and_then(|place| predicted.get(place));
+        if new.is_some_and(|new| !new.touches_something) {
+            draft.gain = Gain::Unknown;
+        }
+        let gain_ns: i64 = match (&draft.gain, new) {
             (Gain::Cost, _) => draft.total_ns(),
             (Gain::CostPart(part), _) => crate::numbers::part_of(draft.total_ns(), *part),
             (Gain::Replay { is_capped, .. }, Some(new)) => {
                 // Of the affected steps if it is capped by their cost, else of all.
                 let gain_of = |at: usize| {
                     let row = &job.steps[at].row;
-                    row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns)
+                    new.gain_ns(row)
                 };
                 let own = match is_capped {
                     true => {

@@ -634,15 +634,33 @@ impl Job {
         phase.steps.iter().map(|at| &self.steps[*at])
     }
 
-    /// Predicts the step times of the rank under changes: for each change the new step time by number of the step.
-    pub(crate) fn predict(&self, changes: &[Change]) -> Vec<FxHashMap<u32, i64>> {
+    /// Predicts the step times of the rank under each of the changes.
+    pub(crate) fn predict(&self, changes: &[Change]) -> Vec<Predicted> {
         let rank = self.rank();
         let all = critical_path::predictions(&self.graph, changes).unwrap_or_default();
         let each = all.into_iter().map(|prediction| {
             let own = prediction.steps.iter().filter(|step| step.rank == rank);
-            own.map(|step| (step.step, step.predicted_ns)).collect()
+            Predicted {
+                touches_something: prediction.touched > 0,
+                by_step: own.map(|step| (step.step, step.predicted_ns)).collect(),
+            }
         });
         each.collect()
+    }
+}
+
+/// The steps of a rank under a change.
+pub(crate) struct Predicted {
+    /// Otherwise nothing recorded is what the change changes, and the replay says nothing of it.
+    pub(crate) touches_something: bool,
+    /// New duration by number of the step, in nanoseconds.
+    by_step: FxHashMap<u32, i64>,
+}
+
+impl Predicted {
+    /// Returns how much shorter a step is, in nanoseconds.
+    pub(crate) fn gain_ns(&self, row: &StepRow) -> i64 {
+        row.duration_ns - self.by_step.get(&row.step).copied().unwrap_or(row.duration_ns)
     }
 }
 

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::interval::Interval;
 use trace_model::kernel::collective::CollectiveOp;
-use trace_model::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
+use trace_model::kernel::{Activity, KernelClass, TraceIndex};
 use trace_model::{Rank, Severity, Slice, Trace};
 
 use crate::document::Side;
@@ -238,7 +238,7 @@ impl Recording {
         captures: &[&Trace],
         options: &RecordingOptions,
     ) -> Self {
-        let work = GpuWork::with_vocabulary(trace, Vocabulary::default());
+        let work = GpuWork::new(trace);
         let index = work.index();
         let (marks, steps_by) = find_marks(index, options);
         let meta = trace.meta();

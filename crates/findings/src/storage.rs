@@ -293,13 +293,7 @@ pub(crate) fn draft(context: &Context<'_>, phase: &Phase, reads: &Reads) -> Opti
     // What the host did meanwhile: the name with most time on the path in the idle time.
     let host = super::family::host_name(context, phase);
     draft.gain = match &host {
-        Some((class, name)) => match without(*class, name) {
-            Gain::Replay { change, .. } => Gain::Replay {
-                change,
-                is_capped: true,
-            },
-            other => other,
-        },
+        Some((class, name)) => without(*class, name).capped(),
         None => Gain::Unknown,
     };
     if let Some((_, name)) = host {

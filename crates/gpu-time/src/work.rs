@@ -115,7 +115,7 @@ impl<'t> GpuWork<'t> {
     /// Finds the GPU activity of `trace`. Cost: two passes over the categories, and a look at the
     /// arguments of GPU activities; 56 bytes for each kernel, memcpy or memset.
     pub fn new(trace: &'t Trace) -> Self {
-        Self::with_vocabulary(trace, Vocabulary::default())
+        Self::with_vocabulary(trace, Vocabulary::of(trace))
     }
 
     /// Finds GPU activity as [`GpuWork::new`] does, with the vocabulary of the caller.

@@ -110,7 +110,7 @@ impl Answered {
     pub fn new(input: Input, answer: Answer) -> Self {
         let (mut calls, mut why) = (Calls::default(), None);
         if answer.absence.is_some() {
-            let index = TraceIndex::new(&input.trace, Vocabulary::default());
+            let index = TraceIndex::new(&input.trace, Vocabulary::of(&input.trace));
             why = gpu_time::no_gpu_work(&index).map(|why| why.text);
             for call in index.activities().calls() {
                 match index.activity(input.trace.slice(*call)) {

@@ -55,7 +55,7 @@ pub use source_issues::SOURCE_INCOMPLETE;
 /// [`Trace::diagnostics`] instead.
 pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let format = sniff(&mut source)?;
-    let trace = match format {
+    let mut trace = match format {
         Format::Json => json::read(source, options)?,
         Format::Protobuf => proto::read(source, options)?,
         Format::Rocprof => rocprof::read(source, options)?,
@@ -71,5 +71,6 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
             issue: Box::new(issue.clone()),
         });
     }
+    trace.set_kernel_rules(options.kernel_rules.clone());
     Ok(trace)
 }

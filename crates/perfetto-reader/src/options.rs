@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use byte_source::Progress;
+use trace_model::kernel::KernelRules;
 use trace_model::{OverlapPolicy, TimeRange};
 
 /// Selects the arguments to keep. Arguments that are not kept cost almost nothing.
@@ -65,6 +66,8 @@ pub struct ReadOptions {
     pub max_bundle_bytes: u64,
     /// Maximum number of places recorded per kind of issue. Default is 100.
     pub places: usize,
+    /// Rules for kernels that the trace is to carry ([`trace_model::Trace::kernel_rules`]). Default is none.
+    pub kernel_rules: KernelRules,
     /// Counts input bytes, for a progress display.
     pub progress: Option<Arc<Progress>>,
     /// Size of the pieces in which JSON is scanned, in bytes; 0 for the default. The result does
@@ -90,6 +93,7 @@ impl Default for ReadOptions {
             max_depth: 64,
             max_bundle_bytes: 1 << 30,
             places: trace_model::DEFAULT_PLACES,
+            kernel_rules: KernelRules::default(),
             progress: None,
             chunk_bytes: 0,
         }

@@ -31,7 +31,7 @@ impl StepPaths {
             Method::Whole => Vec::new(),
             _ => marks(analysis),
         };
-        let index = TraceIndex::new(trace, Vocabulary::default());
+        let index = TraceIndex::new(trace, Vocabulary::of(trace));
         let part = Part::new(
             &index,
             analysis.rank.unwrap_or(0),

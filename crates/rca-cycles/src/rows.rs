@@ -215,7 +215,7 @@ fn anchor_of(trace: &Trace, vocabulary: &Vocabulary, analysis: &Analysis, cycle:
 
 /// Rows of every cycle, those of largest share first.
 fn perf_rows(trace: &Trace, analysis: &Analysis) -> Vec<Vec<PerfRow>> {
-    let vocabulary = Vocabulary::default();
+    let vocabulary = Vocabulary::of(trace);
     let anchors: Vec<String> = (0..analysis.cycles.len())
         .map(|i| anchor_of(trace, &vocabulary, analysis, i))
         .collect();

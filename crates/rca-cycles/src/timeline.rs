@@ -188,7 +188,7 @@ impl<'t> Timeline<'t> {
             let thread = *thread_of.entry((process, thread)).or_insert(next);
             thread_of_track.push(thread);
         }
-        let index = TraceIndex::new(trace, vocabulary());
+        let index = TraceIndex::new(trace, with_recorder(Vocabulary::of(trace)));
         let kinds = kinds(&index, has_details);
         let threads = thread_of.len();
         let mut timeline = Self {
@@ -385,9 +385,9 @@ pub(crate) fn lane_of(trace: &Trace, track: TrackId) -> Option<DeviceLane> {
     DeviceLane::of_name(trace.text(trace.track(track).name?))
 }
 
-/// The usual rules, and the categories of the reference's recorder.
-fn vocabulary() -> Vocabulary {
-    Vocabulary::default()
+/// Adds the categories of the reference's recorder.
+fn with_recorder(vocabulary: Vocabulary) -> Vocabulary {
+    vocabulary
         .with_activity("python", "*", Activity::PythonFunction)
         .with_activity("memcpy", "*", Activity::GpuMemcpy)
         .with_activity("memset", "*", Activity::GpuMemset)
@@ -531,7 +531,7 @@ mod tests {
 
     #[test]
     fn names_and_categories_say_what_slices_are() {
-        let v = vocabulary();
+        let v = with_recorder(Vocabulary::default());
         for (category, name, want) in [
             ("python", "Scheduler.run_batch", Kind::Python),
             ("python_function", "a.py(1): f", Kind::Python),

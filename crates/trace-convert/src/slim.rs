@@ -27,7 +27,7 @@ pub struct Slim {
 /// # Errors
 /// As [`TraceBuilder::finish`](trace_model::TraceBuilder::finish).
 pub fn slim(trace: &Trace, options: &Slim) -> Result<Trace, BuildError> {
-    let index = TraceIndex::new(trace, Vocabulary::default());
+    let index = TraceIndex::new(trace, Vocabulary::of(trace));
     let mut edit = Less {
         options,
         index: &index,

@@ -19,7 +19,7 @@ pub struct Part {
 /// Returns the ranks that a file has, in the order of their process numbers, which is how `comm` numbers them: processes are of one rank if one launches GPU activity on a row of
 /// the other. Processes without launches belong to all. One part if there is nothing to part.
 pub fn parts(trace: &Trace) -> Vec<Part> {
-    let index = TraceIndex::new(trace, Vocabulary::default());
+    let index = TraceIndex::new(trace, Vocabulary::of(trace));
     let count = trace.processes().len();
     let mut root: Vec<usize> = (0..count).collect();
     fn find(root: &mut [usize], mut at: usize) -> usize {

@@ -5,7 +5,7 @@
 //!   error;
 //! * [`read_each`] reads several, some at once, with bounded memory;
 //! * [`dumps()`] and [`read_dump`] recognise and read dumps of PyTorch that are no traces;
-//! * [`kernel_rules`] reads the rules of `--classes`;
+//! * [`ClassesArgs`] is `--classes`, the rules of the user for kernels;
 //! * [`ranks`] determines which rank of the job recorded which trace.
 //!
 //! The crate does not analyse traces and prints no results.
@@ -28,7 +28,7 @@ mod rank;
 mod read;
 mod rocprof;
 
-pub use classes::kernel_rules;
+pub use classes::{ClassesArgs, kernel_rules};
 pub use dumps::{dumps, read_dump};
 pub use files::{
     expand, expand_ranks, explain_folder, is_package, is_trace, short_name, without_events,

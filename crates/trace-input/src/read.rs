@@ -77,6 +77,29 @@ fn read_quietly(
     clock_shift_ns: i64,
     (choose, take): (impl FnOnce(&mut ReadOptions), Option<Take<'_>>),
 ) -> anyhow::Result<(NamedTrace, bool)> {
+    let mut options = ReadOptions::default();
+    options.threads = input.threads().get();
+    options.strict = input.strict;
+    options.snap_ns = HOST_CLOCKS_NS;
+    choose(&mut options);
+    if options.compat {
+        options.snap_ns = 0;
+    }
+    let of = (&options, take);
+    let (mut read, is_passed) = read_format(path, input, verbosity, counter, clock_shift_ns, of)?;
+    read.trace.set_kernel_rules(options.kernel_rules);
+    Ok((read, is_passed))
+}
+
+/// Reads a trace of whatever format it has.
+fn read_format(
+    path: &Path,
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    counter: Arc<Progress>,
+    clock_shift_ns: i64,
+    (options, take): (&ReadOptions, Option<Take<'_>>),
+) -> anyhow::Result<(NamedTrace, bool)> {
     let whole = |name: String, trace: Trace| (NamedTrace::new(name, trace), false);
     if is_package(path) {
         let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
@@ -84,8 +107,8 @@ fn read_quietly(
         return Ok(whole(name, trace));
     }
     if let Some((file, pid)) = nsys::process_of_copy(path) {
-        let all = (choose, None);
-        let (read, _) = read_quietly(file, input, verbosity, counter, clock_shift_ns, all)?;
+        let all = (options, None);
+        let (read, _) = read_format(file, input, verbosity, counter, clock_shift_ns, all)?;
         let part = trace_convert::part_of_pid(&read.trace, pid);
         let part = part.with_context(|| format!("{}: no process {pid}", file.display()))?;
         let trace = trace_convert::part(&read.trace, &part)?;
@@ -98,14 +121,6 @@ fn read_quietly(
             cli::ByteSize::of(bytes)
         ));
     }
-    let mut options = ReadOptions::default();
-    options.threads = input.threads().get();
-    options.strict = input.strict;
-    options.snap_ns = HOST_CLOCKS_NS;
-    choose(&mut options);
-    if options.compat {
-        options.snap_ns = 0;
-    }
     if let Some(files) = rocprof::files(path) {
         let name = path.display().to_string();
         let trace = Stage::time("read", verbosity, || {
@@ -113,7 +128,7 @@ fn read_quietly(
                 let file: &Path = files.get(at).map_or(path, PathBuf::as_path);
                 Source::open(file, &input.open_options(Some(Arc::clone(&counter))))
             };
-            perfetto_reader::rocprof_csv::read(files.len(), open, &options)
+            perfetto_reader::rocprof_csv::read(files.len(), open, options)
                 .map_err(anyhow::Error::new)
         });
         return Ok(whole(name, trace?));
@@ -132,7 +147,7 @@ fn read_quietly(
                 nsys::load(
                     &export,
                     process,
-                    &options,
+                    options,
                     clock_shift_ns,
                     (verbosity, take),
                 )
@@ -149,11 +164,11 @@ fn read_quietly(
     };
     let mut source = source;
     if xplane::begins(source.head(256)?) {
-        let trace = Stage::time("read", verbosity, || xspace(source, &options))?;
+        let trace = Stage::time("read", verbosity, || xspace(source, options))?;
         return Ok(whole(name, trace));
     }
     let read = Stage::time("read", verbosity, || {
-        perfetto_reader::read(source, &options)
+        perfetto_reader::read(source, options)
     });
     let trace = read.map_err(|error| {
         let names_the_file = error.to_string().starts_with(&name);

@@ -4,6 +4,7 @@ use crate::builder::seal::ThreadTime;
 use crate::diagnostics::Diagnostics;
 use crate::ids::{FlowId, ProcessId, SliceId, StrId, ThreadId, TrackId};
 use crate::intern::StringTable;
+use crate::kernel::KernelRules;
 use crate::meta::Metadata;
 use crate::parallel::both;
 use crate::table::args::{ArgKind, ArgStore, ArgValue, ArgsRef, bare_key};
@@ -38,6 +39,8 @@ pub struct Trace {
     meta: Metadata,
     diagnostics: Diagnostics,
     end: i64,
+    /// Rules of the reader for kernels, which precede the built-in ones.
+    kernel_rules: KernelRules,
 }
 
 /// A slice: a cheap handle of trace and row.
@@ -111,6 +114,7 @@ impl Trace {
             meta,
             diagnostics,
             end,
+            kernel_rules: KernelRules::default(),
         }
     }
 
@@ -245,6 +249,18 @@ impl Trace {
     /// Returns the metadata of the file.
     pub fn meta(&self) -> &Metadata {
         &self.meta
+    }
+
+    /// Returns the rules for kernels of whoever reads this trace; none unless [`Trace::set_kernel_rules`] gave some.
+    pub fn kernel_rules(&self) -> &KernelRules {
+        &self.kernel_rules
+    }
+
+    /// Sets rules that precede the built-in ones wherever kernels of this trace are classified with [`Vocabulary::of`].
+    ///
+    /// [`Vocabulary::of`]: crate::kernel::Vocabulary::of
+    pub fn set_kernel_rules(&mut self, rules: KernelRules) {
+        self.kernel_rules = rules;
     }
 
     /// Returns the issues of the input.

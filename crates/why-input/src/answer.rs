@@ -474,6 +474,7 @@ fn read(
     let one = |source: &Source| -> anyhow::Result<Recording> {
         let read = trace_input::read(&source.path, &input, quiet, |options| {
             options.args = ArgPolicy::Only(arg_keys().into_iter().collect());
+            options.kernel_rules = question.classes.rules();
         })?;
         let name = source.path.display().to_string();
         Ok(Recording::new(&name, &read.trace, options))
@@ -513,6 +514,7 @@ fn join_captures(
     let open = |path: &Path| {
         trace_input::read(path, &question.input, quiet, |options| {
             options.args = ArgPolicy::Only(arg_keys().into_iter().collect());
+            options.kernel_rules = question.classes.rules();
         })
     };
     for (at, source) in sources.iter().enumerate() {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use cli::{InputArgs, VerbosityArgs};
 use findings::Choice;
+use trace_input::ClassesArgs;
 
 /// What is asked of which recordings.
 #[derive(Debug, Args)]
@@ -39,6 +40,9 @@ pub struct Question {
     /// Steps are slices of this name (* any text, ? any character, | or)
     #[arg(long, value_name = "PATTERN")]
     pub step_pattern: Option<String>,
+    /// How kernels are classified
+    #[command(flatten)]
+    pub classes: ClassesArgs,
     /// How inputs are read
     #[command(flatten)]
     pub input: InputArgs,
@@ -62,6 +66,7 @@ impl Question {
             rank_of: Vec::new(),
             no_join: false,
             step_pattern: None,
+            classes: ClassesArgs::default(),
             input,
             verbosity,
         }

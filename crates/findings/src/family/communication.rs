@@ -31,7 +31,15 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         true => Strength::Fits,
         false => Strength::Favoured,
     };
-    draft.gain = replay("comm:transfer=0");
+    // Of a collective that other members are missing of, waiting and transfer are one.
+    let is_parted = job.of(phase).all(|step| {
+        let mut taken = step.items.iter().filter(|item| takes(item));
+        taken.all(|item| item.portion == Portion::Transfer)
+    });
+    draft.gain = match is_parted {
+        true => replay("comm:transfer=0"),
+        false => replay("comm=0").capped(),
+    };
     draft.rank = Some(job.rank());
     let name = sums(job, phase, |item| takes(item).then(|| item.name.clone()));
     let name = name
@@ -119,13 +127,7 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
             let longer = *ns as f64 * (1.0 - part);
             *ns = crate::numbers::whole_ns(longer);
         }
-        slow.gain = match replay(&format!("comm:transfer={part:.6}")) {
-            Gain::Replay { change, .. } => Gain::Replay {
-                change,
-                is_capped: true,
-            },
-            other => other,
-        };
+        slow.gain = replay(&format!("comm:transfer={part:.6}")).capped();
         let op = row.key.op.map_or("collective", |op| op.name());
         slow = slow
             .word("name", op)

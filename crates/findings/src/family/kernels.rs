@@ -517,13 +517,7 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
             let length = kernels_each / chains.max(1);
             #[expect(clippy::cast_precision_loss, reason = "a factor")]
             let factor = 1.0 / length.max(1) as f64;
-            match replay(&format!("fuse:*{stem}*={factor:.4}")) {
-                Gain::Replay { change, .. } => Gain::Replay {
-                    change,
-                    is_capped: true,
-                },
-                other => other,
-            }
+            replay(&format!("fuse:*{stem}*={factor:.4}")).capped()
         }
         _ => Gain::Unknown,
     };

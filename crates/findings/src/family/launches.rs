@@ -60,7 +60,7 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let new = predicted.first()?;
     for (at, ns) in &mut draft.values {
         let row = &job.steps[*at].row;
-        let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        let gain = new.gain_ns(row);
         // Launches beside GPU work keep nothing waiting.
         *ns = gain.min(unhidden(context, &job.steps[*at]));
     }
@@ -215,7 +215,7 @@ pub(super) fn pieces(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let new = predicted.first()?;
     for (at, ns) in &mut draft.values {
         let row = &job.steps[*at].row;
-        let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        let gain = new.gain_ns(row);
         *ns = (*ns)
             .min(gain.max(0))
             .min(unhidden(context, &job.steps[*at]));

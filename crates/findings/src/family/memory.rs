@@ -66,13 +66,7 @@ fn copies(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
         }
         draft.strength = Strength::Recorded;
         // The call that waits for the copy and the copy itself: no more than they cost.
-        draft.gain = match replay(change) {
-            Gain::Replay { change, .. } => Gain::Replay {
-                change,
-                is_capped: true,
-            },
-            other => other,
-        };
+        draft.gain = replay(change).capped();
         draft.rank = Some(job.rank());
         draft.about = class.map_or_else(String::new, Class::name);
         let name = sums(job, phase, |item| takes(item).then(|| item.name.clone()));

@@ -150,7 +150,7 @@ fn run_ahead(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let is_needless = is_avoidable(&call);
     let each = phase.steps.iter().map(|at| {
         let row = &job.steps[*at].row;
-        let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        let gain = new.gain_ns(row);
         (*at, (gain - others_ns(&job.steps[*at], is_needless)).max(0))
     });
     draft.values = each.collect();
@@ -241,7 +241,7 @@ fn idle_after(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let idle_ns = draft.total_ns();
     for (at, ns) in &mut draft.values {
         let row = &job.steps[*at].row;
-        let gain = row.duration_ns - new.get(&row.step).copied().unwrap_or(row.duration_ns);
+        let gain = new.gain_ns(row);
         *ns = (*ns).min(gain.max(0));
     }
     let is_hidden = draft.total_ns() * 4 < idle_ns;
@@ -254,13 +254,7 @@ fn idle_after(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
         true => Strength::Fits,
         false => Strength::Recorded,
     };
-    draft.gain = match replay("async") {
-        Gain::Replay { change, .. } => Gain::Replay {
-            change,
-            is_capped: true,
-        },
-        other => other,
-    };
+    draft.gain = replay("async").capped();
     draft.rank = Some(job.rank());
     draft.about = name.clone();
     draft.name = Some(name.clone());

@@ -207,7 +207,7 @@ impl RankDigest {
     /// The rank is that of the file, else that of its collectives' arguments, else that of its
     /// name, else 0; [`assign_ranks`] settles it among several files.
     pub fn new(source: &str, trace: &Trace, rules: CommRules) -> Self {
-        Self::with_vocabulary(source, trace, rules, Vocabulary::default())
+        Self::with_vocabulary(source, trace, rules, Vocabulary::of(trace))
     }
 
     /// Extracts a digest as [`RankDigest::new`] does, with the vocabulary of the caller.

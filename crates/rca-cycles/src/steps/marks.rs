@@ -25,7 +25,7 @@ pub(super) fn by_marks(
     if !names.iter().any(is_mark) {
         return None;
     }
-    let index = TraceIndex::new(trace, Vocabulary::default());
+    let index = TraceIndex::new(trace, Vocabulary::of(trace));
     let found = marks_by_process(&index);
     let count = found.iter().map(|(_, marks)| marks.len()).max()?;
     if count < 2 {

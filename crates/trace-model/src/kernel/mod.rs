@@ -33,6 +33,8 @@ pub use place::{DeviceLane, DevicePlaces, INDEX_KEYS, PLACE_KEYS, with_index_key
 pub use rows::{ROW_RULES, RowRule};
 pub use rules::{KernelRules, RuleError};
 
+use crate::trace::Trace;
+
 /// The rules that classify slices; the caller's own precede the built-in ones.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
@@ -57,6 +59,11 @@ impl Default for Vocabulary {
 }
 
 impl Vocabulary {
+    /// Returns the built-in tables, preceded by the rules that `trace` carries.
+    pub fn of(trace: &Trace) -> Self {
+        Self::default().with_rules(trace.kernel_rules().clone())
+    }
+
     /// Adds a rule before the built-in ones and after those added earlier. Both texts are globs,
     /// alternatives separated by `|`.
     #[must_use]

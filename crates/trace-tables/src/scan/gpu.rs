@@ -222,7 +222,7 @@ pub(super) struct Collectives(RankDigest);
 
 impl Collectives {
     pub(super) fn new(recording: &Recording) -> Self {
-        let index = TraceIndex::new(&recording.trace, Vocabulary::default());
+        let index = TraceIndex::new(&recording.trace, Vocabulary::of(&recording.trace));
         let rules = CommRules::Extended;
         Self(RankDigest::of_part(&recording.file, &index, rules, |_| {
             true

@@ -15,7 +15,7 @@ use super::{Recording, Rows};
 
 /// Returns the host interval of each step, with its number, in ascending order.
 pub(super) fn host_intervals(recording: &Recording) -> Vec<(i64, i64, u32)> {
-    let index = TraceIndex::new(&recording.trace, Vocabulary::default());
+    let index = TraceIndex::new(&recording.trace, Vocabulary::of(&recording.trace));
     let (marks, _) = step_marks(&index, None);
     let steps = Part::steps_of(&index, &marks).into_iter();
     let mut steps: Vec<_> = steps
@@ -32,7 +32,7 @@ pub(super) struct Steps {
 
 impl Steps {
     pub(super) fn new(recording: &Recording) -> Self {
-        let index = TraceIndex::new(&recording.trace, Vocabulary::default());
+        let index = TraceIndex::new(&recording.trace, Vocabulary::of(&recording.trace));
         let (marks, found_by) = step_marks(&index, None);
         let rank = recording.rank.map_or(0, |rank| rank.0);
         let part = Part::new(&index, rank, &marks, PartOptions::default());
@@ -167,7 +167,7 @@ pub(super) struct Stacks {
 
 impl Stacks {
     pub(super) fn new(recording: &Recording) -> Self {
-        let index = TraceIndex::new(&recording.trace, Vocabulary::default());
+        let index = TraceIndex::new(&recording.trace, Vocabulary::of(&recording.trace));
         let all = KernelSelector::from(NameMatch::glob("*"));
         let links = launches(&index, &all, Linking::Best).links;
         let found = stacks(&index, &links, StackOptions::default(), &[], &[]);
