@@ -1,4 +1,6 @@
-//! Runs queries on a cluster of processes, and compares the rows with those of one process.
+//! Runs queries, exports and fleets on a cluster of processes, and compares them with those of one process.
+
+mod jobs;
 
 use crate::workspace::{cargo, root, run as run_command};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -107,6 +109,11 @@ pub(crate) fn check() -> Result<()> {
     let many = bench.many(&recordings)?;
     bench.interrupted(&cluster, &many)?;
     bench.killed(&mut cluster, &many)?;
+    cluster.add(&bench)?;
+    bench.folders(&cluster, &recordings)?;
+    bench.absent(&cluster, &recordings)?;
+    bench.killed_jobs(&mut cluster, &many)?;
+    bench.lost_results(&mut cluster, &many)?;
     std::fs::remove_dir_all(&bench.folder)?;
     Ok(())
 }
@@ -349,9 +356,7 @@ impl Bench {
         if client.try_wait()?.is_some() {
             bail!("the query over {MANY} files ended before an executor could be killed");
         }
-        let mut victim = cluster.executors.pop().context("no executor")?;
-        victim.process.0.kill()?;
-        victim.process.0.wait()?;
+        cluster.kill()?;
         let output = client.wait_with_output()?;
         ensure!(
             output.status.success(),
@@ -453,6 +458,8 @@ struct Executor {
 struct Cluster {
     executors: Vec<Executor>,
     address: String,
+    /// Number of executors that were started.
+    started: usize,
     _scheduler: Process,
 }
 
@@ -461,28 +468,45 @@ impl Cluster {
         let command = bench.command(&["cluster", "scheduler", "--bind", "127.0.0.1:0"]);
         let mut scheduler = Process::start(&command)?;
         let address = scheduler.address("accepts connections at ")?;
-        let mut executors = Vec::new();
-        for number in 0..EXECUTORS {
-            let folder = format!("executor{number}");
-            let command = bench.command(&[
-                "cluster",
-                "executor",
-                "--scheduler",
-                &address,
-                "--concurrent-tasks",
-                TASKS,
-                "--work-dir",
-                &folder,
-            ]);
-            let mut process = Process::start(&command)?;
-            let rows = process.address("the executor at ")?;
-            executors.push(Executor { process, rows });
-        }
         println!("a scheduler at {address} and {EXECUTORS} executors");
-        Ok(Self {
-            executors,
+        let mut cluster = Self {
+            executors: Vec::new(),
             address,
+            started: 0,
             _scheduler: scheduler,
-        })
+        };
+        for _ in 0..EXECUTORS {
+            cluster.add(bench)?;
+        }
+        Ok(cluster)
+    }
+
+    /// Starts one more executor.
+    fn add(&mut self, bench: &Bench) -> Result<()> {
+        let folder = format!("executor{}", self.started);
+        self.started += 1;
+        let command = bench.command(&[
+            "cluster",
+            "executor",
+            "--scheduler",
+            &self.address,
+            "--concurrent-tasks",
+            TASKS,
+            "--work-dir",
+            &folder,
+        ]);
+        let mut process = Process::start(&command)?;
+        let rows = process.address("the executor at ")?;
+        self.executors.push(Executor { process, rows });
+        Ok(())
+    }
+
+    /// Kills the executor that was started last but one, which has worked for a while.
+    fn kill(&mut self) -> Result<()> {
+        ensure!(self.executors.len() > 1, "too few executors");
+        let mut victim = self.executors.remove(self.executors.len() - 2);
+        victim.process.0.kill()?;
+        victim.process.0.wait()?;
+        Ok(())
     }
 }

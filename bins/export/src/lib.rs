@@ -1,18 +1,20 @@
 //! Recordings as data sets of Hive-partitioned Parquet files.
 
-use std::collections::BTreeMap;
+#[cfg(feature = "cluster")]
+pub mod cluster;
+mod recordings;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
 use cli::{InputArgs, OrExit as _, Outcome, ProgressLine, VerbosityArgs};
-use perfetto_reader::ArgPolicy;
 use report::human::count;
 use table_input::Tables;
-use trace_dataset::{Export, Input, Reader, add_table, export};
-use trace_tables::Recording;
-use trace_tables::catalogue::{ArgKeys, TABLES, TableSpec, any_table, table};
+use trace_dataset::{Error, Export, Input, Report, add_table, export};
+use trace_tables::catalogue::{TABLES, TableSpec, any_table, table};
+
+use crate::recordings::Recordings;
 
 const HELP: &str = "\
 Files are DIR/table=NAME/run=RUN/rank=RANK/part-NUMBER.parquet; docs/guide/tables.md has
@@ -39,6 +41,10 @@ struct ExportCli {
     /// Only these tables, separated by commas [default: all, which is without findings]
     #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = wish)]
     tables: Vec<Wish>,
+    /// Make the files on the executors of the scheduler at HOST:PORT, which see the same paths; this machine writes them
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster: Option<trace_cluster::Address>,
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -85,49 +91,6 @@ pub fn command() -> clap::Command {
     <ExportCli as clap::CommandFactory>::command()
 }
 
-/// Reads the inputs; each has its share of the threads.
-struct Recordings<'a> {
-    paths: &'a [PathBuf],
-    input: InputArgs,
-    /// What is wrong with the inputs that were read, by place.
-    warnings: Mutex<BTreeMap<usize, Vec<String>>>,
-}
-
-impl Reader for Recordings<'_> {
-    fn open(&self, place: usize, file_id: u32, args: &ArgKeys) -> Result<Recording, String> {
-        let Some(path) = self.paths.get(place) else {
-            return Err(format!("no input {place}"));
-        };
-        let quiet = VerbosityArgs {
-            quiet: true,
-            verbose: false,
-        };
-        let read = trace_input::read(path, &self.input, quiet, |options| {
-            options.args = match args {
-                ArgKeys::None => ArgPolicy::None,
-                ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),
-                ArgKeys::All => ArgPolicy::All,
-            };
-        });
-        let read = read.map_err(|error| format!("{error:#}"))?;
-        let mut found = trace_input::warnings(&read);
-        found.extend(trace_input::nothing_inside(&read));
-        if !found.is_empty() {
-            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-            warnings.insert(place, found);
-        }
-        Ok(Recording::new(
-            file_id,
-            &path.display().to_string(),
-            read.trace,
-        ))
-    }
-
-    fn hash(&self, place: usize) -> Option<String> {
-        byte_source::remote::hash(trace_input::file_of(self.paths.get(place)?))
-    }
-}
-
 fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
     cli::refuse_url(&args.output)?;
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
@@ -160,21 +123,18 @@ fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
         tool_version: env!("CARGO_PKG_VERSION"),
         threads: workers,
     };
-    let reader = Recordings {
-        paths: &paths,
-        input,
-        warnings: Mutex::default(),
-    };
     let line = ProgressLine::start("exporting", args.verbosity);
-    let done = export(&inputs, &reader, &options);
+    let done = exported(args, (&paths, input), &inputs, &options);
     drop(line);
-    let report = done.or_exit(Outcome::OutputFailed)?;
-    let warnings = reader
-        .warnings
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    for warning in warnings.into_values().flatten() {
-        args.verbosity.note(warning);
+    let report = match done {
+        Ok(report) => report,
+        Err(error) => {
+            let outcome = outcome(&error);
+            return Err(error).or_exit(outcome);
+        }
+    };
+    for note in &report.notes {
+        args.verbosity.note(note);
     }
     for (name, why) in &report.failures {
         let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(why);
@@ -197,6 +157,30 @@ fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
         false => Outcome::Fine,
         true => Outcome::Unreadable,
     })
+}
+
+/// Exports the recordings, here or on a cluster.
+fn exported(
+    args: &ExportCli,
+    (paths, input): (&[PathBuf], InputArgs),
+    inputs: &[Input],
+    options: &Export<'_>,
+) -> Result<Report, Error> {
+    #[cfg(feature = "cluster")]
+    if let Some(address) = &args.cluster {
+        let jobs = cluster::jobs(address, &args.input, &options.tables)?;
+        return trace_dataset::export_elsewhere(inputs, &jobs, options);
+    }
+    #[cfg(not(feature = "cluster"))]
+    let _ = args;
+    export(inputs, &Recordings::new(paths, input), options)
+}
+
+fn outcome(error: &Error) -> Outcome {
+    match error {
+        Error::Elsewhere { .. } => Outcome::Unreadable,
+        _ => Outcome::OutputFailed,
+    }
 }
 
 /// Writes the findings; returns `false` if they cannot be made.

@@ -1,5 +1,8 @@
 //! What stands out among the ranks of a job of any size.
 
+#[cfg(feature = "cluster")]
+pub mod cluster;
+
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +19,7 @@ use perfetto_reader::ArgPolicy;
 use report::human::count;
 use report::text::{TextOptions, wrapped};
 use report::{CsvOptions, CsvWriter, ParquetWriter, Table};
-use trace_dataset::Input;
+use trace_dataset::{Error, Input, Report};
 use trace_model::Trace;
 use trace_model::parallel::in_parallel;
 
@@ -48,6 +51,10 @@ struct FleetCli {
     /// Racks of the hosts: lines `HOST,RACK`, or Slurm's topology.conf
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     racks: Option<PathBuf>,
+    /// Summarise on the executors of the scheduler at HOST:PORT, which see the same paths; this machine compares
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster: Option<trace_cluster::Address>,
     #[command(flatten)]
     format: FormatArgs<AnswerFormat>,
     #[command(flatten)]
@@ -92,15 +99,26 @@ pub fn command() -> clap::Command {
 }
 
 /// Reads the recordings; each has its share of the threads.
-struct Files<'a> {
-    paths: &'a [PathBuf],
+struct Files {
+    /// Path and name of each.
+    files: Vec<(PathBuf, String)>,
     input: InputArgs,
     keys: Vec<String>,
 }
 
-impl Recordings for Files<'_> {
+impl Files {
+    fn new(files: Vec<(PathBuf, String)>, input: InputArgs) -> Self {
+        Self {
+            files,
+            input,
+            keys: fleet::summary::arg_keys(),
+        }
+    }
+}
+
+impl Recordings for Files {
     fn open(&self, place: usize) -> Result<(String, Trace), String> {
-        let Some(path) = self.paths.get(place) else {
+        let Some((path, name)) = self.files.get(place) else {
             return Err(format!("no input {place}"));
         };
         let quiet = VerbosityArgs {
@@ -110,9 +128,30 @@ impl Recordings for Files<'_> {
         let read = trace_input::read(path, &self.input, quiet, |options| {
             options.args = ArgPolicy::Only(self.keys.clone());
         });
-        let read = read.map_err(|error| format!("{error:#}"))?;
-        Ok((path.display().to_string(), read.trace))
+        // Texts name recordings as they were given.
+        let named = |text: String| text.replace(&path.display().to_string(), name);
+        let read = read.map_err(|error| named(format!("{error:#}")))?;
+        Ok((name.clone(), read.trace))
     }
+}
+
+/// Summarises the recordings, here or on a cluster.
+fn summarised(
+    args: &FleetCli,
+    (paths, input): (&[PathBuf], InputArgs),
+    inputs: &[Input],
+    store: Store<'_>,
+) -> Result<Report, Error> {
+    #[cfg(feature = "cluster")]
+    if let Some(address) = &args.cluster {
+        let jobs = cluster::jobs(address, &args.input)?;
+        return fleet::store::summarise_all_elsewhere(inputs, &jobs, store);
+    }
+    #[cfg(not(feature = "cluster"))]
+    let _ = args;
+    let name = |path: &PathBuf| (path.clone(), path.display().to_string());
+    let files = Files::new(paths.iter().map(name).collect(), input);
+    summarise_all(inputs, &files, store)
 }
 
 /// Reads the list of racks.
@@ -146,11 +185,6 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
     let threads = args.input.threads().get();
     let (workers, input) = args.input.shared_by(paths.len());
     let inputs: Vec<Input> = paths.iter().map(|path| Input::of(path)).collect();
-    let files = Files {
-        paths: &paths,
-        input,
-        keys: fleet::summary::arg_keys(),
-    };
     let folder = args.output.join("summaries");
     let store = Store {
         folder: &folder,
@@ -158,9 +192,13 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
         threads: workers,
     };
     let line = ProgressLine::start("summarising", args.verbosity);
-    let made = summarise_all(&inputs, &files, store);
+    let made = summarised(args, (&paths, input), &inputs, store);
     drop(line);
-    let made = made.or_exit(Outcome::OutputFailed)?;
+    let made = match made {
+        Ok(made) => made,
+        Err(error @ Error::Elsewhere { .. }) => return Err(error).or_exit(Outcome::Unreadable),
+        Err(error) => return Err(error).or_exit(Outcome::OutputFailed),
+    };
     let there = stored(&folder).or_exit(Outcome::OutputFailed)?;
     // A few at a time: only what the comparison needs stays in memory.
     let summaries = there

@@ -10,6 +10,19 @@ pub(crate) struct Tool {
     pub(crate) command: fn() -> clap::Command,
 }
 
+/// What executors do for other tools than `sql`.
+#[cfg(feature = "cluster")]
+static WORKS: &[sql::cluster::Work] = &[
+    sql::cluster::Work {
+        name: export::cluster::WORK,
+        maker: export::cluster::maker,
+    },
+    sql::cluster::Work {
+        name: fleet_tool::cluster::WORK,
+        maker: fleet_tool::cluster::maker,
+    },
+];
+
 /// The tools, in the order of the help.
 pub(crate) static TOOLS: &[Tool] = &[
     Tool {
@@ -36,7 +49,7 @@ pub(crate) static TOOLS: &[Tool] = &[
     #[cfg(feature = "cluster")]
     Tool {
         name: "cluster",
-        run: |words| sql::cluster::main_from(words),
+        run: |words| sql::cluster::main_from(words, WORKS),
         command: sql::cluster::command,
     },
     Tool {

@@ -1,14 +1,17 @@
 //! `cluster scheduler` and `cluster executor`, and what a query needs of them.
+//!
+//! Executors read recordings for queries, and do the [`Work`] of other tools.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Parser, Subcommand};
 use cli::{Outcome, VerbosityArgs};
 use trace_cluster::{Address, Client, ExecutorOptions};
+use trace_dataset::{Maker, Order};
 use trace_sql::remote::Reader;
 use trace_sql::{Cluster, Wanted};
 use trace_tables::Recording;
@@ -25,7 +28,7 @@ Example:
   inferscope cluster executor --scheduler node1:50050
   inferscope sql --cluster node1:50050 \"SELECT count(*) FROM kernels\" /shared/run/";
 
-/// The processes of a cluster for `sql --cluster`: Ballista's scheduler and executors
+/// The processes of a cluster for `--cluster` of sql, export and fleet: Ballista's scheduler and executors
 #[derive(Debug, Parser)]
 #[command(name = "cluster", version, after_help = HELP, max_term_width = 100)]
 struct ClusterCli {
@@ -68,9 +71,18 @@ struct ExecutorCli {
     verbosity: VerbosityArgs,
 }
 
+/// Work of a tool on recordings, which executors do for its `--cluster`.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Its name in messages.
+    pub name: &'static str,
+    /// Returns what makes the files of an order with these options.
+    pub maker: fn(options: &str, order: &Order) -> Result<Box<dyn Maker>, String>,
+}
+
 /// Runs `cluster` with the words of a command line, the tool's name first. Returns the exit code.
-pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
-    cli::main_from(words, run)
+pub fn main_from(words: impl IntoIterator<Item = OsString>, works: &'static [Work]) -> u8 {
+    cli::main_from(words, |args| run(args, works))
 }
 
 /// Returns the description of the command line, for help, completions and manual pages.
@@ -79,21 +91,29 @@ pub fn command() -> clap::Command {
     <ClusterCli as clap::CommandFactory>::command()
 }
 
-fn run(args: ClusterCli) -> anyhow::Result<Outcome> {
+fn run(args: ClusterCli, works: &'static [Work]) -> anyhow::Result<Outcome> {
     let done = match args.process {
         Process::Scheduler(args) => trace_cluster::scheduler(&args.bind, |address: SocketAddr| {
             args.verbosity
                 .note(format!("the scheduler accepts connections at {address}"));
         }),
         Process::Executor(args) => {
+            let recordings = Arc::new(Recordings {
+                here: OnceLock::new(),
+                scratch: args.work_dir.clone().unwrap_or_else(std::env::temp_dir),
+                works,
+            });
             let options = ExecutorOptions {
                 scheduler: args.scheduler.clone(),
                 tasks: args.concurrent_tasks.map_or(0, NonZeroUsize::get),
                 work_dir: args.work_dir,
-                host: args.host,
-                reader: Arc::new(Recordings),
+                host: args.host.clone(),
+                reader: Arc::clone(&recordings) as Arc<dyn Reader>,
             };
             trace_cluster::executor(options, |address: SocketAddr| {
+                let host = args.host.map(|host| format!("{host}:{}", address.port()));
+                let address_there = host.unwrap_or_else(|| address.to_string());
+                recordings.here.get_or_init(|| address_there);
                 args.verbosity.note(format!(
                     "the executor at {address} registers with the scheduler at {}",
                     args.scheduler
@@ -112,17 +132,24 @@ pub(crate) fn client(address: &Address) -> Arc<dyn Cluster> {
     Arc::new(Client::new(address.clone()))
 }
 
-/// Opens recordings on executors.
+/// Opens recordings on an executor.
 #[derive(Debug)]
-struct Recordings;
+struct Recordings {
+    /// Address of the executor.
+    here: OnceLock<String>,
+    /// Folder for files that are made.
+    scratch: PathBuf,
+    works: &'static [Work],
+}
 
-/// Path, name and run of a file.
-type Recipe = (String, String, Option<String>);
+/// Path, name and run of a file, and `true` if the client sees a file or folder at the path.
+type Recipe = (String, String, Option<String>, bool);
 
 /// Returns how another process opens a file; `None` if it cannot.
 pub(crate) fn recipe(opening: &Opening<'_>) -> Option<String> {
     // A URL is whole already.
-    let whole = match byte_source::remote::is_url(opening.path) {
+    let is_url = byte_source::remote::is_url(opening.path);
+    let whole = match is_url {
         true => opening.path.to_owned(),
         false => std::path::absolute(opening.path).ok()?,
     };
@@ -133,26 +160,25 @@ pub(crate) fn recipe(opening: &Opening<'_>) -> Option<String> {
         whole.to_str()?.to_owned(),
         opening.name.to_owned(),
         opening.run.map(str::to_owned),
+        !is_url && opening.path.exists(),
     );
     serde_json::to_string(&recipe).ok()
 }
 
 /// Returns the options of the command line that matter for reading, one word a line.
 pub(crate) fn options(input: &cli::InputArgs, compat: bool) -> String {
-    let mut words = Vec::new();
-    if compat {
-        words.push("--compat".to_owned());
+    match compat {
+        true => format!("--compat\n{}", input.words()),
+        false => input.words(),
     }
-    if input.strict {
-        words.push("--strict".to_owned());
+}
+
+impl Recordings {
+    /// Names the executor in texts.
+    fn name(&self) -> String {
+        let here = self.here.get().map_or("", String::as_str);
+        format!("the executor at {here}")
     }
-    if let Some(size) = input.max_uncompressed {
-        words.extend(["--max-uncompressed".to_owned(), size.bytes().to_string()]);
-    }
-    if let Some(ratio) = input.max_ratio {
-        words.extend(["--max-ratio".to_owned(), ratio.to_string()]);
-    }
-    words.join("\n")
 }
 
 impl Reader for Recordings {
@@ -167,7 +193,10 @@ impl Reader for Recordings {
             format!("the query does not say how to read file {file}: {error}")
         };
         let recipe = serde_json::from_str(recipe).map_err(|error| broken(&error))?;
-        let (path, name, run): Recipe = recipe;
+        let (path, name, run, is_seen): Recipe = recipe;
+        if is_seen && !std::path::Path::new(&path).exists() {
+            return Err(trace_dataset::unseen(&name, &self.name()));
+        }
         let words = ["sql"].into_iter().chain(options.lines());
         let mut args = SqlCli::try_parse_from(words).map_err(|error| broken(&error))?;
         // Tasks run at once.
@@ -183,6 +212,26 @@ impl Reader for Recordings {
         let opened = inputs::open(&opening, &args.input, args.compat, wanted);
         let (recording, warnings) = opened.map_err(named)?;
         Ok((recording, warnings.into_iter().map(named).collect()))
+    }
+
+    fn work(
+        &self,
+        work: &str,
+        options: &str,
+        recipe: &str,
+        send: &mut dyn FnMut(&str, &[u8]) -> bool,
+    ) -> Result<(), String> {
+        let here = self.name();
+        let other = |why: &dyn std::fmt::Display| {
+            format!(
+                "{here} has another version ({why}): run one version of inferscope on all machines"
+            )
+        };
+        let known = self.works.iter().find(|known| known.name == work);
+        let known = known.ok_or_else(|| other(&format_args!("it knows no work `{work}`")))?;
+        let order = serde_json::from_str(recipe).map_err(|error| other(&error))?;
+        let maker = (known.maker)(options, &order).map_err(|why| other(&why))?;
+        trace_dataset::serve(&order, maker.as_ref(), &here, &self.scratch, send)
     }
 }
 
@@ -219,9 +268,29 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_named() {
-        let recipe = serde_json::to_string(&("/nowhere/a.json", "a.json", None::<String>));
-        let read = Recordings.read("", 0, &recipe.unwrap(), &Wanted::default());
+        let recipe = serde_json::to_string(&("/nowhere/a.json", "a.json", None::<String>, false));
+        let read = here().read("", 0, &recipe.unwrap(), &Wanted::default());
         let error = read.map(drop).unwrap_err();
         assert!(error.starts_with("a.json: "), "{error}");
+        assert!(!error.contains("executor"), "{error}");
+        let recipe = serde_json::to_string(&("/nowhere/a.json", "a.json", None::<String>, true));
+        let read = here().read("", 0, &recipe.unwrap(), &Wanted::default());
+        let error = read.map(drop).unwrap_err();
+        let begin = "a.json: the executor at node1:7 does not see this file";
+        assert!(error.starts_with(begin), "{error}");
+    }
+
+    fn here() -> Recordings {
+        Recordings {
+            here: OnceLock::from("node1:7".to_owned()),
+            scratch: PathBuf::new(),
+            works: &[],
+        }
+    }
+
+    #[test]
+    fn unknown_work_is_of_another_version() {
+        let error = here().work("later", "", "", &mut |_, _| true).unwrap_err();
+        assert!(error.contains("one version of inferscope"), "{error}");
     }
 }

@@ -126,6 +126,40 @@ impl InputArgs {
             .unwrap_or(NonZeroUsize::MIN)
     }
 
+    /// Returns the words of a command line that make another process read inputs as this one does, one a line; threads are its own matter.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = Vec::new();
+        if self.strict {
+            words.push("--strict".to_owned());
+        }
+        if let Some(size) = self.max_uncompressed {
+            words.extend(["--max-uncompressed".to_owned(), size.bytes().to_string()]);
+        }
+        if let Some(ratio) = self.max_ratio {
+            words.extend(["--max-ratio".to_owned(), ratio.to_string()]);
+        }
+        words.join("\n")
+    }
+
+    /// Reads what [`Self::words`] returns.
+    ///
+    /// # Errors
+    ///
+    /// Returns the sentence of the parser on words of another version.
+    pub fn of_words(words: &str) -> Result<Self, String> {
+        /// The arguments alone.
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            input: InputArgs,
+        }
+        let words = ["input"].into_iter().chain(words.lines());
+        let read = <Only as clap::Parser>::try_parse_from(words);
+        read.map(|only| only.input)
+            .map_err(|error| error.to_string().trim().to_owned())
+    }
+
     /// Shares the threads among inputs that are read at once: returns how many are, and the options of each.
     #[must_use]
     pub fn shared_by(&self, inputs: usize) -> (usize, Self) {
@@ -196,6 +230,18 @@ mod tests {
         assert_eq!(format("--format csv").unwrap(), Format::Csv);
         assert!(format("--json --format csv").is_err());
         assert!(format("--format xml").is_err());
+    }
+
+    #[test]
+    fn other_processes_get_the_same_options() {
+        let args = parse("--max-uncompressed 3M --max-ratio 7 --threads 3 --strict").unwrap();
+        let again = InputArgs::of_words(&args.input.words()).unwrap();
+        assert_eq!(again.words(), args.input.words());
+        let size = |input: &InputArgs| input.max_uncompressed.unwrap().bytes();
+        assert_eq!(size(&again), size(&args.input));
+        assert!(again.strict && again.threads.is_none());
+        assert_eq!(InputArgs::default().words(), "");
+        assert!(InputArgs::of_words("--strict\n--later").is_err());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use trace_dataset::{Error, Input, Job, Made, Maker, Manifest, Report, Target, make};
+use trace_dataset::{
+    Elsewhere, Error, Input, Job, Made, Maker, Manifest, Report, Target, make, make_elsewhere,
+};
 use trace_model::Trace;
 
 use crate::reduce::Failure;
@@ -44,19 +46,48 @@ pub fn summarise_all(
     recordings: &dyn Recordings,
     store: Store<'_>,
 ) -> Result<Report, Error> {
-    let target = Target {
-        folder: store.folder,
-        schema_version: summary::VERSION.to_owned(),
-        tool_version: store.tool_version,
-        tables: vec![TABLE.to_owned()],
-        threads: store.threads,
-    };
-    make(inputs, &Summaries(recordings), &target)
+    make(inputs, &Summaries(recordings), &store.target())
 }
 
-struct Summaries<'r>(&'r dyn Recordings);
+/// Summarizes recordings by other processes, with [`summary_maker`]. The summaries are those of [`summarise_all`].
+///
+/// # Errors
+///
+/// Same as [`summarise_all`], and an error if the other processes cannot work.
+pub fn summarise_all_elsewhere(
+    inputs: &[Input],
+    elsewhere: &dyn Elsewhere,
+    store: Store<'_>,
+) -> Result<Report, Error> {
+    make_elsewhere(inputs, elsewhere, &store.target())
+}
 
-impl Maker for Summaries<'_> {
+/// Returns what makes the summaries of recordings.
+pub fn summary_maker(recordings: impl Recordings) -> impl Maker {
+    Summaries(recordings)
+}
+
+impl<'s> Store<'s> {
+    fn target(self) -> Target<'s> {
+        Target {
+            folder: self.folder,
+            schema_version: summary::VERSION.to_owned(),
+            tool_version: self.tool_version,
+            tables: vec![TABLE.to_owned()],
+            threads: self.threads,
+        }
+    }
+}
+
+struct Summaries<R>(R);
+
+impl<R: Recordings + ?Sized> Recordings for &R {
+    fn open(&self, place: usize) -> Result<(String, Trace), String> {
+        (**self).open(place)
+    }
+}
+
+impl<R: Recordings> Maker for Summaries<R> {
     fn make(&self, job: &Job<'_>) -> Result<Result<Vec<Made>, String>, Error> {
         let (name, trace) = match self.0.open(job.place) {
             Ok(read) => read,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -10,9 +10,13 @@ use ballista_core::config::{BALLISTA_CLIENT_PULL, BallistaConfig};
 use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::extension::SessionConfigExt as _;
 use ballista_core::optimizer::with_ballista_optimizer_rules;
+use ballista_core::serde::protobuf::job_status::Status;
 use ballista_core::serde::protobuf::operator_metric::Metric;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
-use ballista_core::serde::protobuf::{CancelJobParams, GetJobMetricsParams, GetJobMetricsResult};
+use ballista_core::serde::protobuf::{
+    CancelJobParams, CleanJobDataParams, GetJobMetricsParams, GetJobMetricsResult,
+    GetJobStatusParams,
+};
 use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
@@ -24,6 +28,7 @@ use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::protobuf::LogicalPlanNode;
 use futures::StreamExt as _;
 use futures::future::{Either, select};
+use tonic::transport::Channel;
 use trace_sql::remote::{Codec, LEFT_OUT, NOTE};
 use trace_sql::{Cluster, ErrorKind, Job, Report, SqlError};
 
@@ -49,8 +54,8 @@ pub struct Client {
     address: Address,
     codec: Arc<dyn LogicalExtensionCodec>,
     patience: Duration,
-    /// A query is running, which Ctrl-C cancels.
-    is_busy: Arc<AtomicBool>,
+    /// Number of queries that run, which Ctrl-C cancels.
+    busy: Arc<AtomicUsize>,
     /// Ctrl-C is handled.
     is_guarded: AtomicBool,
 }
@@ -76,7 +81,7 @@ impl Client {
             address,
             codec: Arc::new(Logical::new(&codec)),
             patience: PATIENCE,
-            is_busy: Arc::default(),
+            busy: Arc::default(),
             is_guarded: AtomicBool::new(false),
         }
     }
@@ -134,10 +139,10 @@ impl Client {
         if self.is_guarded.swap(true, Ordering::Relaxed) {
             return;
         }
-        let is_busy = Arc::clone(&self.is_busy);
+        let busy = Arc::clone(&self.busy);
         tokio::spawn(async move {
             while tokio::signal::ctrl_c().await.is_ok() {
-                if !is_busy.load(Ordering::Relaxed) {
+                if busy.load(Ordering::Relaxed) == 0 {
                     // What the signal does by default.
                     std::process::exit(INTERRUPTED);
                 }
@@ -175,18 +180,28 @@ impl Cluster for Client {
         ));
         let rows = query.execute(0, state.task_ctx());
         let rows = rows.map_err(|error| self.describe(&error))?;
-        let busy = Busy::new(&self.is_busy);
+        let busy = Busy::new(&self.busy);
         let rows = interruptible(rows, Arc::clone(&query), server.clone(), busy);
+        let (asked, scheduler) = (Arc::clone(&query), server.clone());
+        let is_done = async move {
+            match asked.job_id() {
+                Some(job) => scheduler.is_done(job.as_str()).await,
+                None => false,
+            }
+        };
         let report = async move {
             let Some(job) = query.job_id() else {
                 return Ok(Report::default());
             };
             let metrics = server.metrics(job.as_str()).await.map_err(failed)?;
+            // The rows have been fetched. What is not removed now is so later.
+            let _ = server.forget(job.as_str()).await;
             Ok(report_of(&metrics))
         };
         Ok(Some(Job {
             rows,
             report: Box::pin(report),
+            is_done: Box::pin(is_done),
         }))
     }
 
@@ -206,18 +221,18 @@ fn reads(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Says that a query runs, until it is dropped.
-struct Busy(Arc<AtomicBool>);
+struct Busy(Arc<AtomicUsize>);
 
 impl Busy {
-    fn new(flag: &Arc<AtomicBool>) -> Self {
-        flag.store(true, Ordering::Relaxed);
-        Self(Arc::clone(flag))
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -280,29 +295,54 @@ struct Server {
 }
 
 impl Server {
-    async fn cancel(&self, job: &str) -> std::result::Result<(), String> {
-        let job_id = job.to_owned();
+    async fn connect(&self) -> std::result::Result<SchedulerGrpcClient<Channel>, String> {
         let config = GrpcClientConfig::from(&self.config);
         let endpoint = create_grpc_client_endpoint(self.url.clone(), Some(&config));
         let channel = endpoint.map_err(|error| error.to_string())?.connect().await;
-        let channel = channel.map_err(|error| error.to_string())?;
-        let mut client = SchedulerGrpcClient::new(channel);
+        let client = SchedulerGrpcClient::new(channel.map_err(|error| error.to_string())?);
+        Ok(client.max_decoding_message_size(MESSAGE))
+    }
+
+    async fn cancel(&self, job: &str) -> std::result::Result<(), String> {
+        let job_id = job.to_owned();
+        let mut client = self.connect().await?;
         let done = client.cancel_job(CancelJobParams { job_id }).await;
         done.map(drop).map_err(|error| error.message().to_owned())
     }
 
     async fn metrics(&self, job: &str) -> std::result::Result<GetJobMetricsResult, String> {
         let job_id = job.to_owned();
-        let config = GrpcClientConfig::from(&self.config);
-        let endpoint = create_grpc_client_endpoint(self.url.clone(), Some(&config));
-        let channel = endpoint.map_err(|error| error.to_string())?.connect().await;
-        let channel = channel.map_err(|error| error.to_string())?;
-        let client = SchedulerGrpcClient::new(channel);
-        let mut client = client.max_decoding_message_size(MESSAGE);
+        let mut client = self.connect().await?;
         let metrics = client.get_job_metrics(GetJobMetricsParams { job_id }).await;
         metrics
             .map(|metrics| metrics.into_inner())
             .map_err(|error| error.message().to_owned())
+    }
+
+    /// Returns `true` if all tasks of a job have ended well; `false` also if the scheduler does not answer.
+    async fn is_done(&self, job: &str) -> bool {
+        let job_id = job.to_owned();
+        let Ok(mut client) = self.connect().await else {
+            return false;
+        };
+        let status = client.get_job_status(GetJobStatusParams { job_id }).await;
+        let status = status.ok().and_then(|status| status.into_inner().status);
+        let status = status.and_then(|status| status.status);
+        matches!(status, Some(Status::Successful(_)))
+    }
+
+    /// Has the executors remove the rows of a job.
+    async fn forget(&self, job: &str) -> std::result::Result<(), String> {
+        let job_id = job.to_owned();
+        let mut client = self.connect().await?;
+        // Of all stages.
+        let remove_stage_ids = Vec::new();
+        let ask = CleanJobDataParams {
+            job_id,
+            remove_stage_ids,
+        };
+        let done = client.clean_job_data(ask).await;
+        done.map(drop).map_err(|error| error.message().to_owned())
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! * `Client` is the cluster of an engine (`trace_sql::Options::cluster`): queries are planned there, and run by the executors;
 //! * `scheduler` and `executor` are Ballista's own processes. They know what of a plan is ours by the codecs that are registered here;
+//! * `Jobs` has executors make the files of recordings, for `trace_dataset::make_elsewhere`;
 //! * `Address` is what `HOST:PORT` of a command line says.
 //!
 //! Scheduling, exchange of rows and retries are Ballista's. Everything is behind the feature `ballista`, so that a build of the
@@ -15,11 +16,15 @@ mod client;
 #[cfg(feature = "ballista")]
 mod codec;
 #[cfg(feature = "ballista")]
+mod jobs;
+#[cfg(feature = "ballista")]
 mod server;
 
 #[cfg(feature = "ballista")]
 pub use address::Address;
 #[cfg(feature = "ballista")]
 pub use client::Client;
+#[cfg(feature = "ballista")]
+pub use jobs::Jobs;
 #[cfg(feature = "ballista")]
 pub use server::{ExecutorOptions, executor, scheduler};

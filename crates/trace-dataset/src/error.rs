@@ -38,6 +38,12 @@ pub enum Error {
         /// What is wrong, and what to do.
         text: String,
     },
+    /// Other processes were to make the files, and cannot.
+    #[error("{text}")]
+    Elsewhere {
+        /// One sentence.
+        text: String,
+    },
     /// A table cannot be encoded.
     #[error("{}: cannot write the table", path.display())]
     Parquet {

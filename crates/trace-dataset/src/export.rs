@@ -6,6 +6,7 @@ use trace_tables::Recording;
 use trace_tables::catalogue::{ArgKeys, CATALOGUE_VERSION, TableSpec};
 use trace_tables::scan::Request;
 
+use crate::elsewhere::{Elsewhere, make_elsewhere};
 use crate::error::Error;
 use crate::make::{Input, Job, Made, Maker, Report, Target, make};
 use crate::write;
@@ -30,6 +31,12 @@ pub trait Reader: Sync {
         let _ = place;
         None
     }
+
+    /// Returns what is missing of an input that was read, a sentence each.
+    fn notes(&self, place: usize) -> Vec<String> {
+        let _ = place;
+        Vec::new()
+    }
 }
 
 /// What to export, and how.
@@ -45,6 +52,25 @@ pub struct Export<'e> {
     pub threads: usize,
 }
 
+impl<'e> Export<'e> {
+    fn target(&self) -> Target<'e> {
+        let tables = in_order(self.tables.clone());
+        Target {
+            folder: self.folder,
+            schema_version: CATALOGUE_VERSION.to_string(),
+            tool_version: self.tool_version,
+            tables: tables.iter().map(|table| table.name.to_owned()).collect(),
+            threads: self.threads,
+        }
+    }
+}
+
+/// Returns tables in the order in which they are made.
+fn in_order(mut tables: Vec<&'static TableSpec>) -> Vec<&'static TableSpec> {
+    tables.sort_by_key(|table| table.name == LAST);
+    tables
+}
+
 /// Exports inputs. The files do not depend on the number of threads.
 ///
 /// # Errors
@@ -55,25 +81,50 @@ pub fn export(
     reader: &dyn Reader,
     options: &Export<'_>,
 ) -> Result<Report, Error> {
-    let mut tables = options.tables.clone();
-    tables.sort_by_key(|table| table.name == LAST);
-    let target = Target {
-        folder: options.folder,
-        schema_version: CATALOGUE_VERSION.to_string(),
-        tool_version: options.tool_version,
-        tables: tables.iter().map(|table| table.name.to_owned()).collect(),
-        threads: options.threads,
-    };
-    make(inputs, &Tables { reader, tables }, &target)
+    let tables = in_order(options.tables.clone());
+    make(inputs, &Tables { reader, tables }, &options.target())
+}
+
+/// Exports inputs with files that other processes make, by [`table_maker`] with the same tables. The files are those of [`export()`].
+///
+/// # Errors
+///
+/// Same as [`export()`], and an error if the other processes cannot work.
+pub fn export_elsewhere(
+    inputs: &[Input],
+    elsewhere: &dyn Elsewhere,
+    options: &Export<'_>,
+) -> Result<Report, Error> {
+    make_elsewhere(inputs, elsewhere, &options.target())
+}
+
+/// Returns what makes the tables of recordings.
+pub fn table_maker(reader: impl Reader, tables: Vec<&'static TableSpec>) -> impl Maker {
+    let tables = in_order(tables);
+    Tables { reader, tables }
 }
 
 /// Makes the tables of recordings.
-struct Tables<'r> {
-    reader: &'r dyn Reader,
+struct Tables<R> {
+    reader: R,
     tables: Vec<&'static TableSpec>,
 }
 
-impl Maker for Tables<'_> {
+impl<R: Reader + ?Sized> Reader for &R {
+    fn open(&self, place: usize, file_id: u32, args: &ArgKeys) -> Result<Recording, String> {
+        (**self).open(place, file_id, args)
+    }
+
+    fn hash(&self, place: usize) -> Option<String> {
+        (**self).hash(place)
+    }
+
+    fn notes(&self, place: usize) -> Vec<String> {
+        (**self).notes(place)
+    }
+}
+
+impl<R: Reader> Maker for Tables<R> {
     fn make(&self, job: &Job<'_>) -> Result<Result<Vec<Made>, String>, Error> {
         let mut args = ArgKeys::None;
         for table in &self.tables {
@@ -113,6 +164,10 @@ impl Maker for Tables<'_> {
 
     fn hash(&self, place: usize) -> Option<String> {
         self.reader.hash(place)
+    }
+
+    fn notes(&self, place: usize) -> Vec<String> {
+        self.reader.notes(place)
     }
 }
 

@@ -11,17 +11,22 @@
 //!
 //! [`make()`] is the same for files other than tables: it calls a [`Maker`] with each input, and knows what is there already.
 //!
+//! [`make_elsewhere`] does so with files that other processes make, such as the executors of a cluster: they get an [`Order`] each and answer
+//! with the files' bytes ([`serve`]), which this process writes.
+//!
 //! [`add_table`] writes a table that is made of all inputs together, such as `findings`.
 //!
 //! The crate reads no traces ([`Reader`] does) and computes no numbers.
 
+mod elsewhere;
 mod error;
 mod export;
 mod make;
 mod manifest;
 mod write;
 
+pub use elsewhere::{Elsewhere, Order, Trouble, make_elsewhere, serve, unseen};
 pub use error::Error;
-pub use export::{Export, Reader, export};
+pub use export::{Export, Reader, export, export_elsewhere, table_maker};
 pub use make::{Input, Job, Made, Maker, Report, Target, add_table, hash_of, make};
 pub use manifest::{Done, MANIFEST, Manifest, damaged, is_data_set};

@@ -100,6 +100,12 @@ pub trait Maker: Sync {
         let _ = place;
         None
     }
+
+    /// Returns what is missing of an input that was read, a sentence each.
+    fn notes(&self, place: usize) -> Vec<String> {
+        let _ = place;
+        Vec::new()
+    }
 }
 
 /// Where to make files, and in which version.
@@ -130,11 +136,14 @@ pub struct Report {
     pub rows: u64,
     /// Inputs that could not be read, each with the reason.
     pub failures: Vec<(String, String)>,
+    /// What is missing of the inputs that were exported, a sentence each, in the order of the inputs.
+    pub notes: Vec<String>,
 }
 
-enum Outcome {
+/// What became of an input.
+pub(crate) enum Outcome {
     Skipped,
-    Made(Done),
+    Made(Done, Vec<String>),
     Failed(String),
 }
 
@@ -144,89 +153,138 @@ enum Outcome {
 ///
 /// Returns an error if the folder cannot be written or holds something else. An input that cannot be read is a row of `failures`.
 pub fn make(inputs: &[Input], maker: &dyn Maker, target: &Target<'_>) -> Result<Report, Error> {
-    let folder = target.folder;
-    let before = Manifest::read_version(folder, &target.schema_version)?;
-    let own = state(folder);
-    let made = own.join("inputs");
-    fs::create_dir_all(&made).map_err(Error::io("create the folder", &made))?;
-    let _lock = lock(folder)?;
-    let aside = own.join("tmp");
-    if aside.exists() {
-        fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
-    }
-    let mut manifest = before.unwrap_or_else(|| Manifest {
-        schema_version: String::new(),
-        tool_version: String::new(),
-        inputs: Vec::new(),
+    let begun = Begun::new(inputs, target)?;
+    let given = begun.given(inputs);
+    let outcomes = in_parallel(&given, target.threads, |_, given| {
+        given.make_here(maker).map(Some)
     });
-    manifest.schema_version.clone_from(&target.schema_version);
-    manifest.tool_version = target.tool_version.to_owned();
-    // Numbers are given before anything is written, so that they do not depend on which inputs fail or when a run is killed.
-    let mut numbers = Numbers::new(&manifest);
-    let mut taken = BTreeSet::new();
-    // Place of each input that is given for the first time, and its number.
-    let mut given: Vec<(usize, usize)> = Vec::with_capacity(inputs.len());
-    for (place, input) in inputs.iter().enumerate() {
-        let number = numbers.of(&mut manifest, input);
-        if taken.insert(number) {
-            given.push((place, number));
+    begun.finish(inputs, outcomes)
+}
+
+/// A folder to which this call alone writes.
+pub(crate) struct Begun<'t> {
+    target: &'t Target<'t>,
+    manifest: Manifest,
+    /// Run of each input of the manifest.
+    runs: Vec<Option<String>>,
+    /// Place of each input that is given for the first time, and its number.
+    places: Vec<(usize, usize)>,
+    aside: PathBuf,
+    _lock: File,
+}
+
+impl<'t> Begun<'t> {
+    /// Takes a folder, and numbers the inputs.
+    pub(crate) fn new(inputs: &[Input], target: &'t Target<'t>) -> Result<Self, Error> {
+        let folder = target.folder;
+        let before = Manifest::read_version(folder, &target.schema_version)?;
+        let own = state(folder);
+        let made = own.join("inputs");
+        fs::create_dir_all(&made).map_err(Error::io("create the folder", &made))?;
+        let lock = lock(folder)?;
+        let aside = own.join("tmp");
+        if aside.exists() {
+            fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
         }
-    }
-    let twice = inputs.len() - given.len();
-    manifest.write(folder)?;
-    // Folders of one name are told apart, those of earlier calls as well.
-    let files: Vec<String> = manifest
-        .inputs
-        .iter()
-        .map(|known| known.file.clone())
-        .collect();
-    let runs = runs_of(&files);
-    let one = |&(place, number): &(usize, usize)| -> Result<Outcome, Error> {
-        let (Some(input), Some(known)) = (inputs.get(place), manifest.inputs.get(number)) else {
-            return Ok(Outcome::Skipped);
-        };
-        let run = runs.get(number).and_then(Option::as_deref);
-        one_input(place, input, (known, &manifest.inputs, run), maker, target)
-    };
-    let outcomes = in_parallel(&given, target.threads, |_, job| one(job));
-    let mut report = Report {
-        skipped: twice,
-        ..Report::default()
-    };
-    let mut first_error = None;
-    for (&(place, number), outcome) in given.iter().zip(outcomes) {
-        let (Some(input), Some(slot)) = (inputs.get(place), manifest.inputs.get_mut(number)) else {
-            continue;
-        };
-        match outcome {
-            Ok(Outcome::Skipped) => {
-                report.skipped += 1;
-                slot.error = None;
-            }
-            Ok(Outcome::Made(done)) => {
-                report.exported += 1;
-                report.rows += done.parts.iter().map(|part| part.rows).sum::<u64>();
-                slot.done = Some(done);
-                slot.error = None;
-            }
-            Ok(Outcome::Failed(error)) => {
-                report.failures.push((input.name.clone(), error.clone()));
-                slot.done = None;
-                slot.error = Some(error);
-            }
-            Err(error) => {
-                first_error.get_or_insert(error);
+        let mut manifest = before.unwrap_or_else(|| Manifest {
+            schema_version: String::new(),
+            tool_version: String::new(),
+            inputs: Vec::new(),
+        });
+        manifest.schema_version.clone_from(&target.schema_version);
+        manifest.tool_version = target.tool_version.to_owned();
+        // Numbers are given before anything is written, so that they do not depend on which inputs fail or when a run is killed.
+        let mut numbers = Numbers::new(&manifest);
+        let mut taken = BTreeSet::new();
+        let mut places = Vec::with_capacity(inputs.len());
+        for (place, input) in inputs.iter().enumerate() {
+            let number = numbers.of(&mut manifest, input);
+            if taken.insert(number) {
+                places.push((place, number));
             }
         }
+        manifest.write(folder)?;
+        // Folders of one name are told apart, those of earlier calls as well.
+        let files: Vec<String> = manifest
+            .inputs
+            .iter()
+            .map(|known| known.file.clone())
+            .collect();
+        Ok(Self {
+            target,
+            runs: runs_of(&files),
+            manifest,
+            places,
+            aside,
+            _lock: lock,
+        })
     }
-    if let Some(error) = first_error {
-        return Err(error);
+
+    /// Returns the inputs, each once, with what is known of them.
+    pub(crate) fn given<'b>(&'b self, inputs: &'b [Input]) -> Vec<Given<'b>> {
+        let given = self.places.iter().filter_map(|(place, number)| {
+            Some(Given {
+                place: *place,
+                input: inputs.get(*place)?,
+                known: self.manifest.inputs.get(*number)?,
+                all: &self.manifest.inputs,
+                run: self.runs.get(*number)?.as_deref(),
+                target: self.target,
+            })
+        });
+        given.collect()
     }
-    write_failures(folder, &aside, &manifest)?;
-    manifest.write(folder)?;
-    // Nothing is left aside; an error is of no consequence.
-    let _ = fs::remove_dir_all(&aside);
-    Ok(report)
+
+    /// Writes what became of the inputs of [`Self::given`]; `None` of one that was not tried, for which another has an error.
+    pub(crate) fn finish(
+        mut self,
+        inputs: &[Input],
+        outcomes: Vec<Result<Option<Outcome>, Error>>,
+    ) -> Result<Report, Error> {
+        let mut report = Report {
+            skipped: inputs.len() - self.places.len(),
+            ..Report::default()
+        };
+        let mut first_error = None;
+        for (&(place, number), outcome) in self.places.iter().zip(outcomes) {
+            let (Some(input), Some(slot)) =
+                (inputs.get(place), self.manifest.inputs.get_mut(number))
+            else {
+                continue;
+            };
+            match outcome {
+                Ok(Some(Outcome::Skipped)) => {
+                    report.skipped += 1;
+                    slot.error = None;
+                }
+                Ok(Some(Outcome::Made(done, notes))) => {
+                    report.exported += 1;
+                    report.rows += done.parts.iter().map(|part| part.rows).sum::<u64>();
+                    report.notes.extend(notes);
+                    slot.done = Some(done);
+                    slot.error = None;
+                }
+                Ok(Some(Outcome::Failed(error))) => {
+                    report.failures.push((input.name.clone(), error.clone()));
+                    slot.done = None;
+                    slot.error = Some(error);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        if let Some(error) = first_error {
+            return Err(error);
+        }
+        let folder = self.target.folder;
+        write_failures(folder, &self.aside, &self.manifest)?;
+        self.manifest.write(folder)?;
+        // Nothing is left aside; an error is of no consequence.
+        let _ = fs::remove_dir_all(&self.aside);
+        Ok(report)
+    }
 }
 
 /// Keeps other calls away from a folder as long as the file is open.
@@ -291,73 +349,103 @@ impl Numbers {
     }
 }
 
-fn one_input(
-    place: usize,
-    input: &Input,
-    (known, all, run): (&ManifestInput, &[ManifestInput], Option<&str>),
-    maker: &dyn Maker,
-    target: &Target<'_>,
-) -> Result<Outcome, Error> {
-    let folder = target.folder;
-    let hash = match input.path.as_deref().map(hash_of).transpose() {
-        Ok(hash) => hash,
-        Err(error) => {
-            forget(folder, known)?;
-            return Ok(Outcome::Failed(format!("{}: {error}", input.name)));
+/// An input of a call, and what is known of it.
+pub(crate) struct Given<'b> {
+    pub(crate) place: usize,
+    pub(crate) input: &'b Input,
+    pub(crate) known: &'b ManifestInput,
+    all: &'b [ManifestInput],
+    pub(crate) run: Option<&'b str>,
+    target: &'b Target<'b>,
+}
+
+impl Given<'_> {
+    /// Returns `true` if files of an input of this hash, or of the tag of the input, are there whole.
+    pub(crate) fn is_done(&self, hash: Option<&str>) -> bool {
+        let is_current = |of: &ManifestInput| {
+            let done = of.done.as_ref();
+            done.is_some_and(|done| {
+                done.is_current(
+                    self.target.folder,
+                    (hash, self.input.tag.as_deref()),
+                    &self.target.tables,
+                    &self.target.schema_version,
+                )
+            })
+        };
+        // A copy, or the same file given from elsewhere, is the same recording.
+        let is_there =
+            || self.known.done.is_none() && hash.is_some() && self.all.iter().any(is_current);
+        is_current(self.known) || is_there()
+    }
+
+    /// Makes an empty folder in which to write.
+    pub(crate) fn aside(&self) -> Result<PathBuf, Error> {
+        let aside = state(self.target.folder)
+            .join("tmp")
+            .join(format!("{:06}", self.known.file_id));
+        fs::create_dir_all(&aside).map_err(Error::io("create the folder", &aside))?;
+        Ok(aside)
+    }
+
+    fn make_here(&self, maker: &dyn Maker) -> Result<Outcome, Error> {
+        let hash = match self.input.path.as_deref().map(hash_of).transpose() {
+            Ok(hash) => hash,
+            Err(error) => return self.fail(format!("{}: {error}", self.input.name)),
+        };
+        if self.is_done(hash.as_deref()) {
+            return Ok(Outcome::Skipped);
         }
-    };
-    let is_current = |of: &ManifestInput| {
-        let done = of.done.as_ref();
-        done.is_some_and(|done| {
-            done.is_current(
-                folder,
-                (hash.as_deref(), input.tag.as_deref()),
-                &target.tables,
-                &target.schema_version,
-            )
-        })
-    };
-    // A copy, or the same file given from elsewhere, is the same recording.
-    let is_there = known.done.is_none() && hash.is_some() && all.iter().any(is_current);
-    if is_current(known) || is_there {
-        return Ok(Outcome::Skipped);
-    }
-    let aside = state(folder)
-        .join("tmp")
-        .join(format!("{:06}", known.file_id));
-    fs::create_dir_all(&aside).map_err(Error::io("create the folder", &aside))?;
-    let job = Job {
-        place,
-        file_id: known.file_id,
-        hash: hash.as_deref(),
-        run,
-        aside: &aside,
-    };
-    let made = match maker.make(&job)? {
-        Ok(made) => made,
-        Err(error) => {
-            forget(folder, known)?;
-            return Ok(Outcome::Failed(error));
+        let aside = self.aside()?;
+        let job = Job {
+            place: self.place,
+            file_id: self.known.file_id,
+            hash: hash.as_deref(),
+            run: self.run,
+            aside: &aside,
+        };
+        match maker.make(&job)? {
+            Ok(made) => {
+                let hash = hash.or_else(|| maker.hash(self.place));
+                self.commit(&aside, made, hash, maker.notes(self.place))
+            }
+            Err(error) => self.fail(error),
         }
-    };
-    let mut parts = Vec::with_capacity(made.len());
-    for made in made {
-        let file = aside.join(&made.table);
-        let bytes = fs::metadata(&file).map_err(Error::io("read", &file))?.len();
-        parts.push(Part::new(&made.table, made.path, made.rows, bytes));
     }
-    forget(folder, known)?;
-    for part in &parts {
-        let path = folder.join(&part.path);
-        let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).map_err(Error::io("create the folder", parent))?;
-        fs::rename(aside.join(&part.table), &path).map_err(Error::io("write", &path))?;
+
+    /// Removes what was made of an earlier content of an input that cannot be read now.
+    pub(crate) fn fail(&self, error: String) -> Result<Outcome, Error> {
+        forget(self.target.folder, self.known)?;
+        Ok(Outcome::Failed(error))
     }
-    let hash = hash.or_else(|| maker.hash(place));
-    let mut done = Done::new(hash, target.schema_version.clone(), parts);
-    done.tag.clone_from(&input.tag);
-    write_done(folder, known.file_id, &done)?;
-    Ok(Outcome::Made(done))
+
+    /// Moves the files of the input into place, in place of earlier ones.
+    pub(crate) fn commit(
+        &self,
+        aside: &Path,
+        made: Vec<Made>,
+        hash: Option<String>,
+        notes: Vec<String>,
+    ) -> Result<Outcome, Error> {
+        let folder = self.target.folder;
+        let mut parts = Vec::with_capacity(made.len());
+        for made in made {
+            let file = aside.join(&made.table);
+            let bytes = fs::metadata(&file).map_err(Error::io("read", &file))?.len();
+            parts.push(Part::new(&made.table, made.path, made.rows, bytes));
+        }
+        forget(folder, self.known)?;
+        for part in &parts {
+            let path = folder.join(&part.path);
+            let parent = path.parent().unwrap_or(folder);
+            fs::create_dir_all(parent).map_err(Error::io("create the folder", parent))?;
+            fs::rename(aside.join(&part.table), &path).map_err(Error::io("write", &path))?;
+        }
+        let mut done = Done::new(hash, self.target.schema_version.clone(), parts);
+        done.tag.clone_from(&self.input.tag);
+        write_done(folder, self.known.file_id, &done)?;
+        Ok(Outcome::Made(done, notes))
+    }
 }
 
 /// Removes what there is of an input, its row in `files` first.

@@ -37,8 +37,11 @@ pub trait Cluster: fmt::Debug + Send + Sync {
 pub struct Job {
     /// Its rows.
     pub rows: SendableRecordBatchStream,
-    /// What it has to say when its rows have ended.
+    /// What it has to say when its rows have ended. The cluster may then forget them.
     pub report: BoxFuture<'static, std::result::Result<Report, SqlError>>,
+    /// `true` if the cluster has ended its work well: an error of the rows is one of their way here, and it helps to start the query
+    /// again.
+    pub is_done: BoxFuture<'static, bool>,
 }
 
 impl fmt::Debug for Job {

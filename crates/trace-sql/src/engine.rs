@@ -26,10 +26,11 @@ use trace_tables::catalogue::{
 use trace_tables::scan::top_key;
 
 use crate::beside::{BesideTable, WithOwn, meant};
-use crate::cluster::{self, Cluster, Limited, Window};
+use crate::cluster::{self, Cluster, Job, Limited, Report, Window};
 use crate::error::{ErrorKind, Names, SqlError};
 use crate::folder::FileTable;
 use crate::functions::Place;
+use crate::kept::Kept;
 use crate::provider::CatalogueTable;
 use crate::quoting::Quoting;
 use crate::store::{Inputs, Store, Wanted};
@@ -73,6 +74,11 @@ impl Default for Options {
 
 /// Receives the rows of statements, one result after the other.
 pub trait Results: Send {
+    /// Returns the number of rows of each result after which no more are wanted; `None` is all.
+    fn wanted(&self) -> Option<usize> {
+        None
+    }
+
     /// Begins a result.
     ///
     /// # Errors
@@ -536,29 +542,42 @@ impl Engine {
 
 impl Engine {
     /// Runs a query on a cluster. Returns `false` if it has to run here.
+    ///
+    /// A cluster keeps the rows of a query on its machines until they are fetched. If one of these is lost by then, the query runs again,
+    /// whose rows may come in another order: so none is passed on before all are here.
     async fn elsewhere(
         &self,
         cluster: &dyn Cluster,
         plan: &LogicalPlan,
         results: &mut dyn Results,
     ) -> Result<bool, SqlError> {
-        let (plan, mut window) = match Limited::new(plan) {
+        let (plan, window) = match Limited::new(plan) {
             Some(limited) => (limited.input, limited.window),
             None => (plan, Window::ALL),
         };
-        let Some(mut job) = cluster.start(&self.context.state(), plan).await? else {
-            return Ok(false);
-        };
-        results.begin(&job.rows.schema())?;
-        while !window.is_full()
-            && let Some(batch) = job.rows.next().await
-        {
-            let batch = window.cut(&batch.map_err(|error| cluster.describe(&error))?);
-            if batch.num_rows() > 0 && !results.batch(&batch)? {
-                break;
+        let wanted = results.wanted().unwrap_or(usize::MAX);
+        let mut attempt = 1;
+        let (rows, report) = loop {
+            let Some(job) = cluster.start(&self.context.state(), plan).await? else {
+                return Ok(false);
+            };
+            match self.fetched(cluster, job, window, wanted).await? {
+                Fetched::All(rows, report) => break (rows, report),
+                Fetched::Lost(why) if attempt == ATTEMPTS => {
+                    return Err(failed(format_args!(
+                        "the result was lost {attempt} times on its way from the executors ({why}): repeat the query when they run without interruption"
+                    )));
+                }
+                Fetched::Lost(_) => attempt += 1,
             }
+        };
+        if attempt > 1 {
+            self.notes().push(
+                "an executor was lost while its rows were fetched: the query ran again".to_owned(),
+            );
         }
-        let report = job.report.await?;
+        results.begin(rows.schema())?;
+        rows.drain(&mut |batch| results.batch(batch))?;
         if let Some(store) = &self.store {
             store.add_failures(report.left_out);
         }
@@ -567,6 +586,45 @@ impl Engine {
         results.end()?;
         Ok(true)
     }
+
+    /// Fetches the rows of a query on a cluster.
+    async fn fetched(
+        &self,
+        cluster: &dyn Cluster,
+        mut job: Job,
+        mut window: Window,
+        wanted: usize,
+    ) -> Result<Fetched, SqlError> {
+        let disk = &self.context.runtime_env().disk_manager;
+        let mut rows = Kept::new(job.rows.schema(), disk);
+        while !window.is_full()
+            && rows.rows() < wanted
+            && let Some(batch) = job.rows.next().await
+        {
+            let batch = match batch {
+                Ok(batch) => window.cut(&batch),
+                Err(error) if job.is_done.await => {
+                    return Ok(Fetched::Lost(cluster.describe(&error).to_string()));
+                }
+                Err(error) => return Err(cluster.describe(&error)),
+            };
+            if batch.num_rows() > 0 {
+                rows.add(batch).map_err(failed)?;
+            }
+        }
+        let report = job.report.await?;
+        Ok(Fetched::All(rows, report))
+    }
+}
+
+/// How often a query runs whose result is lost.
+const ATTEMPTS: usize = 4;
+
+/// What arrived of a query on a cluster.
+enum Fetched {
+    All(Kept, Report),
+    /// Some rows are on a machine that does not answer; why.
+    Lost(String),
 }
 
 fn translate(parsed: &mut Statement) {

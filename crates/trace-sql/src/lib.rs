@@ -27,6 +27,7 @@ mod exact;
 mod failures;
 mod folder;
 mod functions;
+mod kept;
 mod provider;
 mod pushdown;
 mod quoting;

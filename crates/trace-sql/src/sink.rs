@@ -211,6 +211,11 @@ fn values(array: &dyn Array) -> Result<Vec<Value>, SqlError> {
 }
 
 impl Results for TextResults<'_> {
+    fn wanted(&self) -> Option<usize> {
+        // One more tells that there are more.
+        self.limit.checked_add(1)
+    }
+
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError> {
         if self.results > 0 && self.format == Format::Text {
             writeln!(self.out).map_err(output)?;
@@ -336,6 +341,11 @@ impl TableResult {
 const ROWS: &str = "rows";
 
 impl Results for TableResult {
+    fn wanted(&self) -> Option<usize> {
+        // One more tells that there are more.
+        self.limit.checked_add(1)
+    }
+
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError> {
         if self.table.is_some() {
             return Err(SqlError::usage(

@@ -65,6 +65,20 @@ pub trait Inputs: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Does work on a file, as [`crate::remote::Reader::work`]. Only processes of a cluster do.
+    ///
+    /// # Errors
+    ///
+    /// Returns one sentence if the work cannot be done.
+    fn work(
+        &self,
+        work: &str,
+        file: usize,
+        _send: &mut dyn FnMut(&str, &[u8]) -> bool,
+    ) -> Result<(), String> {
+        Err(format!("{}: no {work} is done here", self.name(file)))
+    }
+
     /// Returns what is missing of a file that was read, a sentence each. Only processes of a cluster ask.
     fn warnings(&self, _file: usize) -> Vec<String> {
         Vec::new()

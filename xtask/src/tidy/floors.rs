@@ -157,7 +157,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "trace-tables",
         ],
     ),
-    ("trace-cluster", &["trace-sql"]),
+    ("trace-cluster", &["trace-dataset", "trace-sql"]),
     ("trace-convert", &["trace-model"]),
     ("torch-dumps", &["byte-source", "report"]),
     (

@@ -11,7 +11,10 @@ use trace_tables::catalogue::ArgKeys;
 use crate::store::Wanted;
 
 /// Version of the messages; a change of any of them increases it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// Begins the name of work, which no name of a table does.
+pub(super) const WORK: &str = "work:";
 
 /// Begins each message, so that those of other codecs are told from them.
 const MAGIC: &[u8] = b"inferscope\n";
@@ -36,7 +39,7 @@ struct Line {
 /// What a message describes.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub(super) enum Body {
-    /// A table of recordings.
+    /// A table of recordings; or the answers of work, which is named behind [`WORK`].
     Table { place: Place, name: String },
     /// Rows that the client has, as Arrow's file format behind the line.
     Rows,

@@ -5,6 +5,7 @@
 
 mod message;
 mod source;
+mod work;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,11 +29,13 @@ use crate::provider::CatalogueTable;
 use crate::store::{Inputs, Store, Wanted};
 use crate::stored::Stored;
 use crate::{exact, functions as place};
-use message::{Body, Place, Recordings};
+use message::{Body, Place, Recordings, WORK};
 use source::{Rows, Source};
+use work::WorkTable;
 
 pub use message::VERSION;
 pub use source::{LEFT_OUT, NOTE};
+pub use work::{Lost, Order, Work, Workers};
 
 /// Recordings that a process of a cluster keeps for later tables of the same statement, in bytes.
 const MEMORY: usize = 1 << 30;
@@ -51,6 +54,22 @@ pub trait Reader: fmt::Debug + Send + Sync {
         recipe: &str,
         wanted: &Wanted,
     ) -> std::result::Result<(Recording, Vec<String>), String>;
+
+    /// Does work of a name on a file, whose order `recipe` and `options` are, and sends texts and bytes; `send` returns `false` if no
+    /// more are wanted. By default no work is known.
+    ///
+    /// # Errors
+    ///
+    /// Returns one sentence if the work cannot be done, which ends all of it.
+    fn work(
+        &self,
+        work: &str,
+        _options: &str,
+        _recipe: &str,
+        _send: &mut dyn FnMut(&str, &[u8]) -> bool,
+    ) -> std::result::Result<(), String> {
+        Err(format!("this process knows no work `{work}`"))
+    }
 }
 
 /// Writes and reads the messages of one process.
@@ -146,6 +165,11 @@ impl Codec {
             let name = FAILURES.to_owned();
             return self.write(Body::Table { place, name }, &[], out);
         }
+        if let Some(table) = table.downcast_ref::<WorkTable>() {
+            let place = Place::Recordings(recordings(&table.store, None)?);
+            let name = format!("{WORK}{}", table.work);
+            return self.write(Body::Table { place, name }, &[], out);
+        }
         if let Some(table) = table.downcast_ref::<MemTable>() {
             return self.write(Body::Rows, &rows_of(table)?, out);
         }
@@ -166,6 +190,10 @@ impl Codec {
                 let store = self.store(&recordings);
                 if name == FAILURES {
                     return Ok(Arc::new(Failures::new(store).a_partition_a_file()));
+                }
+                if let Some(work) = name.strip_prefix(WORK) {
+                    let work = work.to_owned();
+                    return Ok(Arc::new(WorkTable { store, work }));
                 }
                 let Some(table) = table(&name) else {
                     return Err(refused(format_args!("no table `{name}`")));
@@ -195,13 +223,19 @@ impl Codec {
         let partitions = source::partitions(config);
         let files: Vec<usize> = partitions.iter().flatten().copied().collect();
         let (table, request) = match &source.rows {
-            Rows::Table { table, request } => (table.name, request.clone()),
-            Rows::Failures { columns } => (FAILURES, Request::columns(columns.clone())),
+            Rows::Table { table, request } => (table.name.to_owned(), request.clone()),
+            Rows::Failures { columns } => {
+                let request = Request::columns(columns.clone());
+                (FAILURES.to_owned(), request)
+            }
+            Rows::Work { work, columns } => {
+                (format!("{WORK}{work}"), Request::columns(columns.clone()))
+            }
         };
         let write = |place: Recordings| {
             let scan = message::Scan {
                 place,
-                table: table.to_owned(),
+                table,
                 columns: request.columns,
                 between: request.between,
                 names: request.names,
@@ -235,7 +269,13 @@ impl Codec {
                 request.keys = scan.keys;
                 Rows::Table { table, request }
             }
-            (name, None) => return Err(refused(format_args!("no table `{name}`"))),
+            (name, None) => match name.strip_prefix(WORK) {
+                Some(work) => Rows::Work {
+                    work: work.to_owned(),
+                    columns: scan.columns,
+                },
+                None => return Err(refused(format_args!("no table `{name}`"))),
+            },
         };
         Ok(source::scan(store, rows, &scan.partitions, scan.limit)?)
     }
@@ -433,6 +473,22 @@ impl Inputs for Elsewhere {
         Ok(recording)
     }
 
+    fn work(
+        &self,
+        work: &str,
+        file: usize,
+        send: &mut dyn FnMut(&str, &[u8]) -> bool,
+    ) -> std::result::Result<(), String> {
+        let Some(known) = self.file(file) else {
+            return Err(format!("no file {file} of this work"));
+        };
+        let Some(reader) = &self.reader else {
+            let process = self.process;
+            return Err(format!("{}: the {process} does no work", known.name));
+        };
+        reader.work(work, &self.options, &known.recipe, send)
+    }
+
     fn recipe_options(&self) -> Option<String> {
         Some(self.options.clone())
     }
@@ -473,6 +529,18 @@ pub(crate) fn scan_failures(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let partitions: Vec<Vec<usize>> = (0..store.files()).map(|file| vec![file]).collect();
     let rows = Rows::Failures { columns };
+    Ok(source::scan(Arc::clone(store), rows, &partitions, None)?)
+}
+
+/// Returns a scan of the answers of work, one partition a file.
+fn scan_work(
+    store: &Arc<Store>,
+    work: &str,
+    columns: Vec<usize>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let partitions: Vec<Vec<usize>> = (0..store.files()).map(|file| vec![file]).collect();
+    let work = work.to_owned();
+    let rows = Rows::Work { work, columns };
     Ok(source::scan(Arc::clone(store), rows, &partitions, None)?)
 }
 

@@ -26,6 +26,7 @@ use futures::StreamExt as _;
 use trace_tables::Request;
 use trace_tables::catalogue::TableSpec;
 
+use super::work;
 use crate::failures::{self, failures_schema};
 use crate::provider::{QUEUE, Scan};
 use crate::store::Store;
@@ -54,13 +55,15 @@ pub(super) enum Rows {
     },
     /// The reason why it cannot be read, in these columns of the table of failures.
     Failures { columns: Vec<usize> },
+    /// What work on it sends.
+    Work { work: String, columns: Vec<usize> },
 }
 
 impl Rows {
     pub(super) fn columns(&self) -> &[usize] {
         match self {
             Self::Table { request, .. } => &request.columns,
-            Self::Failures { columns } => columns,
+            Self::Failures { columns } | Self::Work { columns, .. } => columns,
         }
     }
 
@@ -68,6 +71,7 @@ impl Rows {
         let all: SchemaRef = match self {
             Self::Table { table, .. } => store.schema(table),
             Self::Failures { .. } => failures_schema(),
+            Self::Work { .. } => work::schema(),
         };
         let schema: Schema = all.project(self.columns())?;
         Ok(Arc::new(schema))
@@ -149,6 +153,7 @@ impl FileSource for Source {
         match &self.rows {
             Rows::Table { table, .. } => write!(f, ", table={}", table.name),
             Rows::Failures { .. } => write!(f, ", table=failures"),
+            Rows::Work { work, .. } => write!(f, ", work={work}"),
         }
     }
 
@@ -202,6 +207,16 @@ impl Source {
             Rows::Failures { columns } => {
                 let batch = failures::rows(&self.store, &[file]);
                 sink(batch.and_then(|batch| Ok(batch.project(columns)?)));
+            }
+            Rows::Work { work, columns } => {
+                let inputs = self.store.inputs();
+                let done = inputs.work(work, file, &mut |text, bytes| {
+                    let row = work::row(file, text, bytes);
+                    sink(row.and_then(|row| Ok(row.project(columns)?)))
+                });
+                if let Err(why) = done {
+                    sink(Err(super::refused(why)));
+                }
             }
         }
     }
