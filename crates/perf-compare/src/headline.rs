@@ -13,7 +13,7 @@ use crate::side::is_wait;
 use host::{allocates, host, input, nothing_recorded, whole_host};
 use kernels::{kernel, may_be_lengths, slow_gpus};
 use ranks::{exposed, straggler};
-use unchanged::{most_telling, nothing};
+use unchanged::{leads, most_telling, nothing};
 pub(crate) use work::called;
 use work::{how, more_work, swaps};
 
@@ -289,7 +289,11 @@ fn workload(report: &Report) -> String {
         .collect();
     let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
     if let (Some(mix), true) = (&report.mix, of(report, "phase_share_pct").is_some()) {
-        return format!("The mix of steps changed: {}{tail}", mix.said());
+        let chance = match mix.established {
+            true => String::new(),
+            false => format!(", shares that chance may bring with p = {}", short(mix.p)),
+        };
+        return format!("The mix of steps changed: {}{chance}{tail}", mix.said());
     }
     let is_unequal = of(report, "kernel_ratio_spread").is_some()
         || of(report, "attention_beyond_matrix_pct").is_some();
@@ -405,6 +409,9 @@ fn sentence(report: &Report) -> String {
                 )
             })
         }
+        "gpu_contention" if of(report, "kernel_stalls_us").is_some() => {
+            format!("{}{}", stopped(report, better), tail())
+        }
         "host_code" => host(report, better, &tail()),
         "memory_pressure" if swaps(report).is_some() => swaps(report).unwrap_or_default(),
         "memory_pressure" if allocates(report).is_some() => {
@@ -465,6 +472,21 @@ fn sentence(report: &Report) -> String {
     }
 }
 
+/// Kernels that are stopped while something else has the GPU.
+fn stopped(report: &Report, better: bool) -> String {
+    let row = of(report, "kernel_stalls_us");
+    let place = row.map_or("the GPU", |row| row.device.as_str());
+    let times = row.map_or(String::new(), |row| from_to(row.baseline, row.candidate));
+    let what = match better {
+        false => "are stopped, others in each cycle",
+        true => "are stopped no longer",
+    };
+    format!(
+        "Single kernels of {place} {what} ({times} per cycle): another process has slices of the time of the GPU; record the usage of the \
+         GPU by process to tell"
+    )
+}
+
 /// By how much all kernels changed beyond their work, where steps did other work.
 fn beyond_work(report: &Report) -> Option<String> {
     let [low, high] = report.workload.as_ref()?.kernels_beyond_pct?;
@@ -517,10 +539,39 @@ pub(crate) fn doubt(report: &Report) -> Option<String> {
                 .to_owned(),
         );
     }
+    let counted = |row: &Evidence| row.metric == "gpu_usage_of_others";
+    if of(report, "kernel_stalls_us").is_some() && !report.counters.iter().any(counted) {
+        return Some(
+            "which processes use the GPU was not recorded (gpu_usage and process_gpu_usage would tell)"
+                .to_owned(),
+        );
+    }
+    if of_stated_work(report) {
+        return Some(
+            "steps state as many requests and tokens as before: the program itself may do more for the same work"
+                .to_owned(),
+        );
+    }
     may_be_lengths(report).then(|| {
         "longer sequences make attention slower too, and how long they were was not recorded"
             .to_owned()
     })
+}
+
+/// Returns `true` if more calls or copies are taken for other work, while all that steps state of their work is as before.
+fn of_stated_work(report: &Report) -> bool {
+    /// Change in percent up to which a quantity is as before: contexts grow from step to step.
+    const SAME: f64 = 5.0;
+    const MORE: [&str; 3] = ["copy_us", "copies_on_device", "kernel_top_calls"];
+    let stated = || {
+        let rows = report.counters.iter();
+        rows.filter(|row| row.metric.starts_with("step_"))
+    };
+    let is_same = |row: &Evidence| row.change_pct.unwrap_or(row.effect).abs() <= SAME;
+    report.verdict.cause == "workload_shift"
+        && MORE.iter().any(|metric| of(report, metric).is_some())
+        && stated().next().is_some()
+        && stated().all(is_same)
 }
 
 /// How many requests steps serve on each side where that differs, and what a cycle takes for each of them: a shorter step that
@@ -603,11 +654,10 @@ pub(crate) fn of_report(report: &Report) -> String {
     }
     text += &also(report).unwrap_or_default();
     text += &beside(report, served).unwrap_or_default();
-    if let Some(mix) = report
-        .mix
-        .as_ref()
-        .filter(|_| of(report, "phase_share_pct").is_none() && !says_modes(report))
-    {
+    let says_mix = |_: &&crate::document::Mix| {
+        of(report, "phase_share_pct").is_some() || says_modes(report) || leads(report)
+    };
+    if let Some(mix) = report.mix.as_ref().filter(|mix| !says_mix(mix)) {
         let how = match (mix.established, mix.steps.contains(&0)) {
             (true, _) => "changed too".to_owned(),
             (_, true) => {

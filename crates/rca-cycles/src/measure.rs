@@ -11,7 +11,7 @@ use crate::cut::Cuts;
 use crate::num::median;
 use crate::spanning::Spanning;
 use crate::timeline::{Kind, Timeline};
-use crate::waits;
+use crate::waits::{self, Feed};
 
 /// Where the time of a cycle went; the parts add up to its length exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -87,7 +87,8 @@ pub struct Function {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Requests from outside: it waits inside a function that takes them.
+    /// Input from outside: it waits inside a function that takes requests or loads data, or, while the device is idle, for an item
+    /// of a queue.
     Requests,
     /// A lock, another thread or process, a timer.
     Other,
@@ -121,6 +122,10 @@ pub struct Cell {
     pub longest: SliceId,
     /// Own time of that, ns.
     pub longest_ns: i64,
+    /// Which of the calls in this cycle it is, in order of time from 0.
+    pub longest_call: u32,
+    /// Own time of the shortest call, ns.
+    pub shortest_ns: i64,
     /// From when to when it was, ns.
     pub longest_at: (i64, i64),
 }
@@ -155,18 +160,22 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
                         bytes: 0,
                         longest: slice,
                         longest_ns: -1,
+                        longest_call: 0,
+                        shortest_ns: i64::MAX,
                         longest_at: at_ns,
                     },
                 );
             }
             let cell = &mut cells[place];
+            if own > cell.longest_ns {
+                (cell.longest, cell.longest_ns, cell.longest_at) = (slice, own, at_ns);
+                cell.longest_call = cell.calls;
+            }
+            cell.shortest_ns = cell.shortest_ns.min(own);
             cell.self_ns += own;
             cell.total_ns += total;
             cell.calls += calls;
             cell.bytes = cell.bytes.saturating_add(bytes);
-            if own > cell.longest_ns {
-                (cell.longest, cell.longest_ns, cell.longest_at) = (slice, own, at_ns);
-            }
         };
     let over = Spanning::new(timeline, cuts);
     let mut waiting = HostWaits::default();
@@ -323,20 +332,51 @@ impl Ranges {
     }
 }
 
+/// What the name of a slice of the host says.
+#[derive(Clone, Copy)]
+struct Named {
+    /// It waits in its own time for something else than the device.
+    waits: bool,
+    takes_requests: bool,
+    feed: Option<Feed>,
+}
+
 /// What the slices of the host wait for, by name and by what they are inside.
 #[derive(Default)]
 struct HostWaits {
-    /// By name: whether it waits in its own time for something else than the device, and whether it takes requests.
-    names: FxHashMap<StrId, (bool, bool)>,
+    names: FxHashMap<StrId, Named>,
+    /// By process: when its devices work; of no process before the first wait for an item of a queue.
+    busy: Option<BTreeMap<u32, IntervalSet>>,
 }
 
 impl HostWaits {
-    fn name(&mut self, timeline: &Timeline<'_>, name: StrId) -> (bool, bool) {
+    fn name(&mut self, timeline: &Timeline<'_>, name: StrId) -> Named {
         *self.names.entry(name).or_insert_with(|| {
             let text = timeline.trace.text(name);
-            let waits = Waiting::of_own_time(text).is_some_and(waits::elsewhere);
-            (waits, trace_model::takes_requests(text))
+            Named {
+                waits: Waiting::of_own_time(text).is_some_and(waits::elsewhere),
+                takes_requests: trace_model::takes_requests(text),
+                feed: waits::feed(text),
+            }
         })
+    }
+
+    /// Returns `true` if the devices of its process are idle for most of a slice: what it waits for then is not their work.
+    fn is_starved(&mut self, timeline: &Timeline<'_>, slice: Slice<'_>) -> bool {
+        let busy = self.busy.get_or_insert_with(|| {
+            let mut by_process: BTreeMap<u32, Vec<Interval>> = BTreeMap::new();
+            for work in &timeline.work {
+                let own = by_process.entry(work.process).or_default();
+                own.push((work.ts, work.end));
+            }
+            let sets = by_process.into_iter();
+            sets.map(|(process, own)| (process, own.into_iter().collect()))
+                .collect()
+        });
+        let range = slice.range();
+        let own = busy.get(&timeline.process(slice));
+        let worked = own.map_or(0, |set| set.clip(range).measure().get());
+        2 * worked < range.duration().get()
     }
 
     fn of(
@@ -346,15 +386,17 @@ impl HostWaits {
         name: StrId,
         kind: Kind,
     ) -> Option<Wait> {
-        let (waits, takes) = self.name(timeline, name);
-        if !waits || !kind.is_code() || kind == Kind::Sync {
+        let named = self.name(timeline, name);
+        let loads = named.feed == Some(Feed::Loader);
+        let is_range = loads && kind == Kind::Annotation;
+        if !(named.waits || loads) || !(kind.is_code() || is_range) || kind == Kind::Sync {
             return None;
         }
         // What the loop around the steps waits for, itself or in functions that only wait, is the next request.
         let mut frames = slice.ancestors();
         let caller = frames.find(|around| {
             let name = around.name_id();
-            let works = name.is_none_or(|name| !self.name(timeline, name).0);
+            let works = name.is_none_or(|name| !self.name(timeline, name).waits);
             timeline.kind(*around).is_code() && works
         });
         let is_between = caller.is_some_and(|around| {
@@ -363,10 +405,15 @@ impl HostWaits {
             let ends = [around.ts().nanos(), around.end().nanos() - 1];
             ends.into_iter().any(|at| cycle(at) != own)
         });
-        let mut around = slice.ancestors().filter_map(Slice::name_id);
-        let is_for_requests =
-            takes || is_between || around.any(|outer| self.name(timeline, outer).1);
-        Some(match is_for_requests {
+        let around = slice.ancestors().filter_map(Slice::name_id);
+        let (mut is_input, mut of_queue) = (is_between, false);
+        for name in std::iter::once(name).chain(around) {
+            let named = self.name(timeline, name);
+            is_input |= named.takes_requests || named.feed == Some(Feed::Loader);
+            of_queue |= named.feed == Some(Feed::Queue);
+        }
+        is_input = is_input || (of_queue && self.is_starved(timeline, slice));
+        Some(match is_input {
             true => Wait::Requests,
             false => Wait::Other,
         })

@@ -5,7 +5,7 @@ use trace_model::kernel::{Activity, KernelClass, Vocabulary};
 
 use crate::analysis::{Analysis, CounterSeries};
 use crate::compat::metrics::FuncType;
-use crate::compat::{CounterRow, CycleEvent, CycleRow, PerfRow, Report, text};
+use crate::compat::{CallTimes, CounterRow, CycleEvent, CycleRow, PerfRow, Report, text};
 use crate::measure::{Cell, Function, Wait};
 use crate::num::{mean_std, micros, span};
 use crate::phase::{Phase, label};
@@ -310,7 +310,17 @@ fn row(
         copy_bytes: (cell.bytes > 0).then_some(cell.bytes),
         kernel_class: function.class.map_or("", KernelClass::name),
         device_us: None,
+        calls: call_times(cell),
     }
+}
+
+/// Times of the calls, if there are several.
+fn call_times(cell: &Cell) -> Option<CallTimes> {
+    (cell.calls > 1).then(|| CallTimes {
+        shortest_us: micros(cell.shortest_ns),
+        longest_us: micros(cell.longest_ns),
+        longest: cell.longest_call + 1,
+    })
 }
 
 /// The counters that speak of a function, with their level in the cycle and its age.

@@ -66,3 +66,82 @@ pub(crate) fn own_time(
 pub(crate) fn elsewhere(waiting: Waiting) -> bool {
     waiting != Waiting::Device
 }
+
+/// A place that input comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Feed {
+    /// A function that loads batches of data.
+    Loader,
+    /// A queue that another thread or process fills.
+    Queue,
+}
+
+/// Functions that load a batch, by plain name, whatever their file is called.
+const LOADS: [&str; 8] = [
+    "get_batch",
+    "get_next_batch",
+    "next_batch",
+    "fetch_batch",
+    "load_batch",
+    "_next_data",
+    "_try_get_data",
+    "IteratorGetNext",
+];
+
+/// Returns what hands over the input that a function returns, if it does: a data loader, or a queue.
+///
+/// Names are those of Python profilers, of probes (`Queue.get`) and of marked ranges (`enumerate(DataLoader)#…`).
+pub(crate) fn feed(name: &str) -> Option<Feed> {
+    let lower = name.to_ascii_lowercase();
+    let own = name.rsplit([' ', '.', '/', ':']).next().unwrap_or(name);
+    let own = own.trim_end_matches("()");
+    let is_loader = ["dataloader", "data_loader"]
+        .iter()
+        .any(|part| lower.contains(part));
+    if is_loader || LOADS.contains(&own) {
+        return Some(Feed::Loader);
+    }
+    let gets = own == "get" || lower.contains(" get of ") || lower.contains("'get' of ");
+    (gets && lower.contains("queue")).then_some(Feed::Queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hands_over_input() {
+        for (name, want) in [
+            (
+                "torch/utils/data/dataloader.py(701): __next__",
+                Some(Feed::Loader),
+            ),
+            (
+                "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+                Some(Feed::Loader),
+            ),
+            ("megatron/training.py(40): get_batch", Some(Feed::Loader)),
+            ("queue.py(154): get", Some(Feed::Queue)),
+            ("multiprocessing/queues.py(103): get", Some(Feed::Queue)),
+            ("Queue.get", Some(Feed::Queue)),
+            (
+                "<built-in method get of _queue.SimpleQueue object at 0x7f>",
+                Some(Feed::Queue),
+            ),
+            (
+                "<method 'get' of '_queue.SimpleQueue' objects>",
+                Some(Feed::Queue),
+            ),
+            (
+                "sglang/srt/managers/scheduler.py(1700): get_next_batch_to_run",
+                None,
+            ),
+            ("<built-in method get of dict object at 0x1>", None),
+            ("threading.py(607): wait", None),
+            ("queue.py(122): put", None),
+            ("", None),
+        ] {
+            assert_eq!(feed(name), want, "{name}");
+        }
+    }
+}

@@ -61,7 +61,11 @@ pub fn culprits(
         Waiting::of_own_time(name).is_some()
     };
     if cause == "waiting_for_input" {
-        culprits.sort_by_key(|culprit| !waits(culprit));
+        // The wait that the verdict is about, then others.
+        let mut rows = report.verdict.evidence.iter();
+        let row = rows.find(|row| row.metric == "input_wait_us");
+        let name = row.map_or("", |row| row.device.trim_start_matches("Host: "));
+        culprits.sort_by_key(|culprit| (culprit["name"] != name, !waits(culprit)));
     } else if !culprits.iter().all(waits) {
         // A waiting function is not a culprit while there is another one.
         culprits.retain(|culprit| !waits(culprit));

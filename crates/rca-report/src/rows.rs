@@ -97,7 +97,7 @@ fn event(trace: &Trace, one: CycleEvent) -> Value {
     })
 }
 
-/// Writes the table of functions by cycle; the reference has no columns for bytes and classes.
+/// Writes the table of functions by cycle; the reference has no columns for bytes, classes and single calls.
 ///
 /// # Errors
 ///
@@ -132,6 +132,9 @@ pub fn functions(
         columns.push(Column::text("kernel_class"));
         columns.push(four("device_busy_us"));
         columns.push(four("exposed_comm_us"));
+        columns.push(four("shortest_call_us"));
+        columns.push(four("longest_call_us"));
+        columns.push(Column::uint("longest_call"));
     }
     sink.begin(&columns)?;
     for row in &report.rows {
@@ -159,6 +162,9 @@ pub fn functions(
             cells.push(row.kernel_class.into());
             cells.push(row.device_us.map(|us| us.0).into());
             cells.push(row.device_us.map(|us| us.1).into());
+            cells.push(row.calls.map(|calls| calls.shortest_us).into());
+            cells.push(row.calls.map(|calls| calls.longest_us).into());
+            cells.push(row.calls.map(|calls| calls.longest).into());
         }
         sink.row(&cells)?;
     }

@@ -44,7 +44,7 @@ pub(crate) struct Engine {
     pub(crate) states_load: bool,
     /// Python functions are recorded.
     pub(crate) has_python: bool,
-    step: Step,
+    pub(super) step: Step,
 }
 
 /// Makes the operations of the step with a number.

@@ -8,6 +8,7 @@ use super::plant::{
 };
 use super::program::{ON_GPU, Op, TO_GPU, TO_HOST, Work, rework, without_graphs};
 use super::replay::{Counters, Fault, Noise};
+use super::shifting;
 
 /// A kind of fault.
 pub(crate) struct Kind {
@@ -65,7 +66,7 @@ const WORKLOAD: [&str; 7] = [
 
 /// All kinds, new ones behind the others: their places decide the halves.
 pub(crate) fn all() -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().chain(changing::KINDS)
+    KINDS.iter().chain(changing::KINDS).chain(shifting::KINDS)
 }
 
 const KINDS: &[Kind] = &[

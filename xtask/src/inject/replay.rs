@@ -310,7 +310,10 @@ impl Side<'_> {
             };
             let args = format!("\"cbid\":211,\"correlation\":{}", rank.correlation);
             let row = (rank.pid, rank.pid);
-            rank.event(cat, api, row, begin, took, &args);
+            // A call without a name is one that was not recorded.
+            if !api.is_empty() {
+                rank.event(cat, api, row, begin, took, &args);
+            }
         }
         for one in work {
             let common = around(rng, 0.02);

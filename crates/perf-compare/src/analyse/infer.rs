@@ -5,6 +5,7 @@ use super::beside;
 use super::gate::FEWEST;
 use super::layers;
 use super::panel::Panel;
+use super::single::slow_calls;
 use super::tails;
 use crate::document::{Change, CycleTime, Effect, Finding, Statement};
 use crate::report_text::short;
@@ -240,6 +241,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             members: None,
             part_of: None,
             by_work: false,
+            slow_calls: slow_calls(column.single.each_ref()),
         });
         if verdict == Statement::Changed
             && let Some((_, [low, high])) = found.trimmed

@@ -50,6 +50,7 @@ pub(super) fn sums(columns: &[Column]) -> Vec<Column> {
             values,
             calls: [0, 1].map(|side| members.iter().map(|c| c.calls[side]).sum()),
             present: [0, 1].map(|side| members.iter().any(|c| c.present[side])),
+            single: Default::default(),
         })
     };
     groups.into_iter().filter_map(of_group).collect()

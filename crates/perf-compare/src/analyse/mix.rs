@@ -18,6 +18,14 @@ const MEAN_PCT: f64 = 3.0;
 /// if the shares explain so much of it.
 const MOST: f64 = 0.3;
 
+/// Least change of the mean step, in percent, and the chance up to which shares that explain most of it are a possible cause: what
+/// steps did is known and not estimated, so that a large change is never left without it.
+const LARGE: [(f64, f64); 2] = [(10.0, 0.1), (25.0, 1.0)];
+/// Part of the change that they explain.
+const MOST_OF_LARGE: f64 = 0.6;
+/// Steps of the phase that one side has more of, at least.
+const MORE_STEPS: f64 = 3.5;
+
 /// Folder and job of a recording.
 type Recording = (PathBuf, String);
 
@@ -79,6 +87,8 @@ pub(super) fn modes(cycles: &[Vec<(i64, f64)>; 2], limit_us: f64) -> Option<Mix>
     let mix = shares(&sides)?;
     Some(Mix {
         limit_us: Some(limit_us),
+        // Lengths alone do not tell what the long cycles do.
+        large: false,
         ..mix
     })
 }
@@ -126,6 +136,11 @@ fn shares(sides: &[Vec<(&str, f64)>; 2]) -> Option<Mix> {
     // Nor is it left unsaid where the mean step changed, which no phase by itself shows.
     let mean_pct = (mean_us[1] / mean_us[0] - 1.0) * 100.0;
     let is_most = mean_pct.abs() > MEAN_PCT && effect_pct / mean_pct >= MOST;
+    let is_large = |(least, chance): (f64, f64)| mean_pct.abs() >= least && p <= chance;
+    let more = moved(phase) * of[0].min(of[1]) as f64;
+    let large = LARGE.into_iter().any(is_large)
+        && added / (mean_us[1] - mean_us[0]) >= MOST_OF_LARGE
+        && more >= MORE_STEPS;
     ((established || is_of_one || is_most) && effect_pct.abs() >= LEAST_PCT).then(|| Mix {
         phase: (*phase).to_owned(),
         limit_us: None,
@@ -135,5 +150,6 @@ fn shares(sides: &[Vec<(&str, f64)>; 2]) -> Option<Mix> {
         effect_pct,
         p,
         established,
+        large,
     })
 }

@@ -15,6 +15,7 @@ mod panel;
 mod pauses;
 mod roles;
 mod samples;
+mod single;
 mod tails;
 mod times;
 mod together;
@@ -247,7 +248,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
             &inferred,
             comparable,
             swaps,
-            mix.as_ref().filter(|mix| mix.established),
+            mix.as_ref().filter(|mix| mix.established || mix.large),
             options,
         )
     };

@@ -109,7 +109,14 @@ fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
         let whole = values.len() == of[more];
         whole.then(|| [mean(&at(&rest, values)), mean(&at(&slow, values))])
     };
-    let functions = together::functions(panel, roles, more, excess, &times);
+    let mut functions = together::functions(panel, roles, more, excess, &times);
+    if functions.is_empty() {
+        functions.extend(together::one_each(panel, roles, more, &slow));
+    }
+    let waits_for_input = functions.is_empty();
+    if waits_for_input {
+        functions = together::inputs(panel, roles, more, excess, &times);
+    }
     let numbers = slow
         .iter()
         .filter_map(|at| Some(panel.cycles[more].get(*at)?.0))
@@ -127,7 +134,8 @@ fn of_side(panel: &Panel, roles: &[Role], more: usize) -> Option<Pauses> {
         often: true,
         more_in_candidate: more == 1,
         numbers,
-        waits_for_input: false,
+        waits_for_input: waits_for_input && !functions.is_empty(),
+        every: None,
         functions,
     })
 }

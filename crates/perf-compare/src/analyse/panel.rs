@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::single::Calls;
 use super::{growth, layers, mix, often, onset, pauses};
 use crate::document::{Growth, Mix, Pauses, Role};
 use crate::side::{Capture, Class, Work};
@@ -37,6 +38,8 @@ pub(super) struct Column {
     pub(super) values: [Vec<f64>; 2],
     pub(super) calls: [f64; 2],
     pub(super) present: [bool; 2],
+    /// Its calls one by one, as far as the tables state them; of sums and of several ranks nothing.
+    pub(super) single: [Calls; 2],
 }
 
 /// One type of cycle, ready for tests.
@@ -193,6 +196,7 @@ struct Sight {
     device: String,
     durs: Vec<Vec<f64>>,
     calls: Vec<Vec<f64>>,
+    single: Calls,
 }
 
 type SightKey = (usize, usize, String, Class);
@@ -226,10 +230,19 @@ fn sights(
                     device: function.device.clone(),
                     durs: empty(),
                     calls: empty(),
+                    single: Calls::default(),
                 });
             for (at, &cycle) in kept[run].iter().enumerate() {
                 sight.durs[run][at] = function.dur_us[cycle];
                 sight.calls[run][at] = function.calls[cycle];
+                if let Some(single) = &function.single {
+                    let own = &mut sight.single;
+                    own.durs.push(function.dur_us[cycle]);
+                    own.calls.push(function.calls[cycle]);
+                    own.shortest.push(single.shortest_us[cycle]);
+                    own.longest.push(single.longest_us[cycle]);
+                    own.place.push(single.longest[cycle]);
+                }
             }
         }
     }
@@ -348,6 +361,7 @@ fn panel(
                 sides[0].is_some_and(Sight::was_called),
                 sides[1].is_some_and(Sight::was_called),
             ],
+            single: sides.map(|sight| sight.map_or_else(Calls::default, |s| s.single.clone())),
         });
     }
     columns.extend(layers::sums(&columns));
@@ -491,6 +505,7 @@ fn joint(
         values: [combine(0, with), combine(1, with)],
         calls,
         present: [true, true],
+        single: Default::default(),
     };
     vec![
         column("collective_transfer", f64::min),

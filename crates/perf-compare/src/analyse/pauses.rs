@@ -31,6 +31,10 @@ const NAMED: f64 = 0.2;
 const MOST: f64 = 0.5;
 /// Functions that are named.
 const SHOWN: usize = 3;
+/// Fewest cycles from one pause to the next for a steady distance to say something.
+const SPARSE: i64 = 3;
+/// Pauses from which on a function that the other side never calls tells the sides apart, if it takes most of each.
+const FEWEST_NEW: usize = 2;
 
 /// Probability that of `all` pauses at least `more` fall on a side of `n` cycles, the other having `m`: the exact test of Fisher.
 pub(super) fn by_chance(more: usize, all: usize, n: usize, m: usize) -> f64 {
@@ -120,6 +124,22 @@ fn limit(lengths: &[Vec<f64>; 2], middle: f64, spread: f64) -> f64 {
     widest.map_or(limit, |(_, below)| below.min(limit))
 }
 
+/// Returns `true` for waits for input.
+pub(super) fn is_input(name: &str, class: Class) -> bool {
+    class == Class::Requests || waits_for(name) == Some(Waiting::Input)
+}
+
+/// How many cycles apart pauses are, if they come at a steady distance, give or take a cycle: what is done every so many steps.
+fn every(starts: &[i64]) -> Option<usize> {
+    let gaps: Vec<i64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let typical = *gaps.get(gaps.len() / 2)?;
+    let is_steady = gaps.iter().all(|gap| (gap - typical).abs() <= 1);
+    let enough = starts.len() >= FEWEST && typical >= SPARSE;
+    (enough && is_steady)
+        .then(|| usize::try_from(typical).ok())
+        .flatten()
+}
+
 /// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses. With two
 /// modes of cycles, `between` is the length that divides them, and the long ones are those that pause.
 ///
@@ -207,16 +227,20 @@ pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Op
             })
             .collect()
     };
-    let works =
-        |name: &str, class| !is_wait(name) && !matches!(class, Class::Collective | Class::Sync);
+    let works = |name: &str, class| {
+        !is_wait(name) && !matches!(class, Class::Collective | Class::Sync | Class::Requests)
+    };
     let mut functions = taken_by(&works);
     let is_most = |f: &PausedFunction| excess_us[more].is_some_and(|all| f.excess_us >= MOST * all);
     if !functions.iter().any(is_most) {
-        functions = taken_by(&|name, _| !is_wait(name));
+        functions = taken_by(&|name, class| !is_wait(name) && class != Class::Requests);
+    }
+    if functions.is_empty() {
+        functions.extend(together::one_each(panel, roles, more, &places[more]));
     }
     let waits = functions.is_empty();
     if waits {
-        functions = taken_by(&|name, _| waits_for(name) == Some(Waiting::Input));
+        functions = taken_by(&is_input);
     }
     functions.sort_by(|a, b| {
         b.excess_us
@@ -242,10 +266,30 @@ pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Op
             functions = alike;
         }
     }
-    let numbers = places[more]
+    let numbers: Vec<i64> = places[more]
         .iter()
         .filter_map(|at| Some(panel.cycles[more].get(*at)?.0))
         .collect();
+    let starts = each[more].iter().filter_map(|pause| pause.first());
+    let starts: Vec<i64> = starts
+        .filter_map(|at| Some(panel.cycles[more].get(*at)?.0))
+        .collect();
+    let every = every(&starts);
+    let other = 1 - more;
+    // What comes at a steady distance would have come on the other side, too, had it been done there.
+    let is_missing = every.is_some_and(|every| pauses[other] == 0 && of[other] >= 2 * every);
+    // What ran in them alone, and never on the other side, is no chance either.
+    let is_new = |f: &PausedFunction| {
+        let mut columns = panel
+            .columns
+            .iter()
+            .filter(|column| column.key.name == f.name);
+        is_most(f) && columns.all(|column| !column.present[other])
+    };
+    let is_told = !waits && is_far && functions.iter().any(is_new);
+    let is_seen = is_far || functions.iter().any(is_most);
+    let told = (is_missing && is_seen && pauses[more] >= FEWEST)
+        || (is_told && pauses[other] == 0 && pauses[more] >= FEWEST_NEW);
     Some(Pauses {
         cycles,
         pauses,
@@ -253,7 +297,8 @@ pub(super) fn compare(panel: &Panel, roles: &[Role], between: Option<f64>) -> Op
         excess_us,
         mean_us: lengths.each_ref().map(|side| mean(side)),
         p,
-        established: p <= chance && pauses[more] >= FEWEST && !panel.by_run,
+        established: (told || (p <= chance && pauses[more] >= FEWEST)) && !panel.by_run,
+        every,
         often: false,
         more_in_candidate: more == 1,
         numbers,
@@ -282,6 +327,16 @@ mod tests {
         assert_eq!(of(&[&[5.0, 20.0], &[14.0, 10.0]]), [1, 1]);
         assert_eq!(of(&[&[25.0, 25.0], &[24.0, 26.0, 25.0]]), [2, 3]);
         assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn steady_distances() {
+        assert_eq!(every(&[4, 14, 24, 34]), Some(10));
+        assert_eq!(every(&[4, 14, 25, 34]), Some(10));
+        assert_eq!(every(&[4, 14, 34]), None);
+        assert_eq!(every(&[4, 14]), None);
+        assert_eq!(every(&[4, 5, 6, 7]), None);
+        assert_eq!(every(&[]), None);
     }
 
     #[test]

@@ -98,6 +98,7 @@ fn of_metric(series: &Series, effect: Effect) -> Finding {
         members: None,
         part_of: None,
         by_work: false,
+        slow_calls: None,
     }
 }
 

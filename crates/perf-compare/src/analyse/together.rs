@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::panel::{Column, Panel};
+use super::pauses::is_input;
 use crate::document::{PausedFunction, Role};
 use crate::report_text::short;
 use crate::side::{Class, is_wait};
+use crate::stats::median;
 use crate::verdict::is_alike;
 
 /// Part of the time that a function must take to be named.
@@ -29,6 +31,89 @@ fn rank_of(role: Option<usize>, roles: &[Role], side: usize) -> Option<String> {
     role.ranks[side].clone().filter(|_| roles.len() > 1)
 }
 
+/// Kernels that take most of what slow cycles take longer, in each of them another one: what another process, or a debugger, stops.
+/// `None` where the same ones are slow, or none takes as much.
+pub(super) fn one_each(
+    panel: &Panel,
+    roles: &[Role],
+    side: usize,
+    slow: &[usize],
+) -> Option<PausedFunction> {
+    /// Part of the excess of a cycle that one kernel must take, and part of the cycles in which one does.
+    const EACH: f64 = 0.5;
+    const CYCLES: f64 = 0.6;
+    /// Fewest kernels, and part of the cycles that is the most that one of them may have.
+    const FEWEST: usize = 3;
+    const SAME: f64 = 0.5;
+    let lengths = panel.lengths().into_iter().nth(side)?;
+    let typical = median(&lengths);
+    let own = panel.columns.iter().filter(|column| {
+        column.key.kind == "function"
+            && column.key.class == Class::Kernel
+            && column.values[side].len() == lengths.len()
+    });
+    let own: Vec<(&Column, f64)> = own.map(|c| (c, median(&c.values[side]))).collect();
+    let mut stopped: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut found: Vec<(&Column, f64)> = Vec::new();
+    for &at in slow {
+        let beyond = own
+            .iter()
+            .map(|(c, usual)| (*c, c.values[side][at] - usual));
+        let most = beyond.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        if most.1 >= EACH * (lengths.get(at)? - typical) {
+            *stopped.entry(&most.0.key.name).or_default() += 1;
+            found.push(most);
+        }
+    }
+    let most = stopped.values().copied().max()?;
+    let is_most = found.len() as f64 >= CYCLES * slow.len() as f64;
+    let moves = stopped.len() >= FEWEST && most as f64 <= SAME * found.len() as f64;
+    let (column, _) = found.first()?;
+    let times: Vec<f64> = found.iter().map(|(_, us)| *us).collect();
+    (is_most && moves).then(|| PausedFunction {
+        name: format!(
+            "one kernel of {}, another one each time,",
+            column.key.device
+        ),
+        device: column.key.device.clone(),
+        rank: rank_of(column.key.role, roles, side),
+        excess_us: median(&times),
+    })
+}
+
+/// The waits for input that take most of the `wanted` microseconds, longest first.
+pub(super) fn inputs(
+    panel: &Panel,
+    roles: &[Role],
+    side: usize,
+    wanted: f64,
+    times: &dyn Fn(&Column) -> Option<[f64; 2]>,
+) -> Vec<PausedFunction> {
+    let own = panel.columns.iter();
+    let own = own.filter(|c| c.key.kind == "function" && is_input(&c.key.name, c.key.class));
+    let found = own.filter_map(|column| {
+        let [before, after] = times(column)?;
+        (after - before >= NAMED * wanted).then(|| PausedFunction {
+            name: column.key.name.clone(),
+            device: column.key.device.clone(),
+            rank: rank_of(column.key.role, roles, side),
+            excess_us: after - before,
+        })
+    });
+    longest(found.collect())
+}
+
+/// The functions with most of the time, in order.
+fn longest(mut found: Vec<PausedFunction>) -> Vec<PausedFunction> {
+    found.sort_by(|a, b| {
+        b.excess_us
+            .total_cmp(&a.excess_us)
+            .then_with(|| (&a.name, &a.device).cmp(&(&b.name, &b.device)))
+    });
+    found.truncate(SHOWN);
+    found
+}
+
 /// The functions that take most of the `wanted` microseconds, longest first: `times` gives what each takes usually, and in the
 /// cycles in question. Kernels of a device that are slower by about one factor are one of them.
 pub(super) fn functions(
@@ -42,7 +127,9 @@ pub(super) fn functions(
     let mut found: Vec<PausedFunction> = Vec::new();
     // Collectives wait for what the others do, and sums repeat their parts.
     let own = panel.columns.iter().filter(|c| {
-        c.key.kind == "function" && c.key.class != Class::Collective && !is_wait(&c.key.name)
+        c.key.kind == "function"
+            && !matches!(c.key.class, Class::Collective | Class::Requests)
+            && !is_wait(&c.key.name)
     });
     for column in own {
         let Some([before, after]) = times(column) else {
@@ -87,11 +174,5 @@ pub(super) fn functions(
             excess_us: excess,
         });
     }
-    found.sort_by(|a, b| {
-        b.excess_us
-            .total_cmp(&a.excess_us)
-            .then_with(|| (&a.name, &a.device).cmp(&(&b.name, &b.device)))
-    });
-    found.truncate(SHOWN);
-    found
+    longest(found)
 }

@@ -2,7 +2,7 @@
 
 use super::work::how;
 use super::{added, all_changed, from_to, of};
-use crate::document::{Change, Evidence, Finding, Report};
+use crate::document::{Change, Evidence, Finding, Report, SlowCalls};
 use crate::report_text::{label, short, time};
 use crate::side::is_wait;
 
@@ -173,6 +173,29 @@ pub(super) fn allocates(report: &Report) -> Option<String> {
 
 /// Graphs that are launched no more, or again.
 fn graphs(report: &Report, better: bool) -> Option<String> {
+    named_graphs(report, better).or_else(|| unnamed_graphs(report, better))
+}
+
+/// Kernels that something else than calls for one kernel each launched, and no more, or again.
+fn unnamed_graphs(report: &Report, better: bool) -> Option<String> {
+    let (beyond, launches) = (
+        of(report, "kernels_beyond_launches")?,
+        of(report, "launch_calls")?,
+    );
+    let what = match better {
+        false => "Kernels are launched one by one that were launched many at a time, as graphs are",
+        true => "Kernels are launched many at a time, as graphs are, and no longer one by one",
+    };
+    let counts = |row: &Evidence| format!("{} -> {}", plain(row.baseline), plain(row.candidate));
+    Some(format!(
+        "{what}: {} calls that launch one kernel and {} kernels beyond them per cycle",
+        counts(launches),
+        counts(beyond)
+    ))
+}
+
+/// Graphs that calls with their name launch.
+fn named_graphs(report: &Report, better: bool) -> Option<String> {
     let (graphs, launches) = (of(report, "graph_launches")?, of(report, "launch_calls")?);
     let what = match better {
         false => "GPU graphs are launched no longer, and each kernel is launched by itself",
@@ -200,6 +223,14 @@ fn times(f: &Finding) -> String {
     match f.change {
         Change::New => format!("is new ({after} per cycle)"),
         Change::Gone => format!("is gone ({before} per cycle before)"),
+        _ if f.slow_calls.is_some() => {
+            let calls = f
+                .slow_calls
+                .as_ref()
+                .map_or_else(String::new, SlowCalls::said);
+            let times = from_to(f.effect.baseline, f.effect.candidate);
+            format!("{} ({times} per cycle: {calls})", how(f))
+        }
         _ => format!(
             "{} ({} per cycle)",
             how(f),

@@ -1,7 +1,7 @@
 //! Kernels in words: one, a class of them, all of a GPU.
 
 use super::{added, changed, cycle, from_to, of};
-use crate::document::{Change, Evidence, Report, Statement};
+use crate::document::{Change, Evidence, Report, SlowCalls, Statement};
 use crate::report_text::{label, time};
 use crate::verdict::{is_attention, is_matrix};
 
@@ -57,18 +57,26 @@ pub(super) fn kernel(report: &Report) -> String {
             _ if place.is_empty() => String::new(),
             _ => format!(" on {place}"),
         };
+        let doubt = match is_attention(name) {
+            true => lengths_unknown(report),
+            false => "",
+        };
+        if let Some(calls) = few_calls(report, name) {
+            return format!(
+                "{} {}{on}: {calls}, {}{doubt}",
+                word(name),
+                label(name),
+                added(report, same)
+            );
+        }
         return format!(
-            "{} {}{on} {:.1} % {} per call ({}), {}{}",
+            "{} {}{on} {:.1} % {} per call ({}), {}{doubt}",
             word(name),
             label(name),
             (ratio - 1.0).abs() * 100.0,
             if ratio >= 1.0 { "slower" } else { "faster" },
             from_to(row.baseline, row.candidate),
             added(report, same),
-            match is_attention(name) {
-                true => lengths_unknown(report),
-                false => "",
-            }
         );
     }
     match finding {
@@ -91,6 +99,17 @@ pub(super) fn kernel(report: &Report) -> String {
         }
         None => format!("Kernels changed, {}", added(report, None)),
     }
+}
+
+/// Which few calls of a kernel changed, if it is few of many.
+fn few_calls(report: &Report, name: &str) -> Option<String> {
+    let better = report.verdict.direction == "better";
+    let own = report.findings.iter().filter(|f| {
+        f.name == name && f.verdict == Statement::Changed && (f.effect.delta < 0.0) == better
+    });
+    own.filter_map(|f| f.slow_calls.as_ref())
+        .map(SlowCalls::said)
+        .next()
 }
 
 /// The kernel that is there no longer, if it is one: what a new one may be in place of.

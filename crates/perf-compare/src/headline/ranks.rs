@@ -9,6 +9,9 @@ pub(super) fn straggler(report: &Report) -> String {
     if let Some(row) = of(report, "rank_host_late_us") {
         return late_host(report, row, &tail);
     }
+    if let Some(moves) = moving(report, &tail) {
+        return moves;
+    }
     let better = report.verdict.direction == "better";
     // Less than what its signatures ask for is no reason to be late.
     let skew = of(report, "rank_skew_pct").filter(|row| row.effect.abs() >= 2.5);
@@ -46,6 +49,47 @@ pub(super) fn straggler(report: &Report) -> String {
         );
     }
     format!("One rank is late and the others wait for it{tail}")
+}
+
+/// Imbalance of which no rank is to blame by itself: who comes last how often, and the kernel that is uneven.
+fn moving(report: &Report, tail: &str) -> Option<String> {
+    let row = |metric: &str| report.counters.iter().find(|row| row.metric == metric);
+    let better = report.verdict.direction == "better";
+    let what = match better {
+        false => "Imbalance between ranks that moves, no rank is always late",
+        true => "Imbalance between ranks that moved is gone, no rank was always late",
+    };
+    let kernel = |metric: &str, how: &str| {
+        let own = row(metric).filter(|row| (row.effect > 0.0) != better);
+        own.map_or(String::new(), |row| {
+            let times = from_to(row.baseline, row.candidate);
+            format!("; kernel {} {how} {times}", label(&row.device))
+        })
+    };
+    if let Some(row) = of(report, "rank_moving_wait_us") {
+        let who = match better {
+            false => row.device.as_str(),
+            true => "another one in each cycle",
+        };
+        return Some(format!(
+            "{what}: last are {who}, and the others wait {} for it in collectives per cycle{}{tail}",
+            from_to(row.baseline, row.candidate),
+            kernel(
+                "rank_moving_kernel_us",
+                "takes on the slowest rank of a cycle longer than on the others by"
+            )
+        ));
+    }
+    let row = of(report, "rank_moving_within_us")?;
+    Some(format!(
+        "{what}: in each layer of a step another one is last, and all ranks wait for one another in collectives ({} of waiting per cycle \
+         and rank){}{tail}",
+        from_to(row.baseline, row.candidate),
+        kernel(
+            "rank_moving_calls_us",
+            "differs from its shortest to its longest call in a step by"
+        )
+    ))
 }
 
 /// Communication beside which nothing runs any longer, with the collective that takes most.

@@ -1,7 +1,7 @@
 //! What is said where no cause is established.
 
 use super::{excludes_zero, from_to, kind, percent};
-use crate::document::{CycleTime, Report, Statement};
+use crate::document::{CycleTime, Mix, Report, Statement};
 use crate::report_text::short;
 
 /// Returns the change of a few long cycles that the typical one does not have, in words: mean and the quantile that moved most.
@@ -61,7 +61,51 @@ pub(super) fn drifting(report: &Report) -> String {
 }
 
 pub(super) fn nothing(report: &Report) -> String {
-    format!("{}{}", unchanged(report), drifting(report))
+    let text = match report.mix.as_ref().filter(|_| leads(report)) {
+        Some(mix) => by_mix(report, mix),
+        None => unchanged(report),
+    };
+    format!("{text}{}", drifting(report))
+}
+
+/// Returns `true` if the mean step changed with the shares of phases and nothing else is said to have changed: steps that are
+/// equal phase by phase are not equal.
+pub(super) fn leads(report: &Report) -> bool {
+    /// Change of the mean step that is worth the first words.
+    const LEAST: f64 = 0.03;
+    let [before, after] = report.mix.as_ref().map_or([1.0; 2], |mix| mix.mean_us);
+    report.verdict.cause == "none"
+        && report
+            .mix
+            .as_ref()
+            .is_some_and(|mix| mix.limit_us.is_none())
+        && (after / before - 1.0).abs() >= LEAST
+}
+
+/// The mean step that changed with the shares of phases, by chance or not, then the steps of the phase with most of them.
+fn by_mix(report: &Report, mix: &Mix) -> String {
+    let [before, after] = mix.mean_us;
+    let how = if after > before { "longer" } else { "shorter" };
+    let chance = match (mix.established, mix.steps.contains(&0)) {
+        (true, _) => String::new(),
+        (_, true) => ", which may be chance, and its steps are compared with none".to_owned(),
+        _ => format!(
+            ", which may be chance (p = {}; record more steps)",
+            short(mix.p)
+        ),
+    };
+    let own = most_telling(report).map_or(String::new(), |shown| {
+        format!(
+            "; {} steps by themselves {}",
+            kind(shown),
+            from_to(shown.effect.baseline, shown.effect.candidate)
+        )
+    });
+    format!(
+        "The mean step is {:.1} % {how} with the mix of steps ({}){chance}{own}",
+        (after / before - 1.0).abs() * 100.0,
+        mix.said()
+    )
 }
 
 /// Quantities of samples that changed, or why none did.

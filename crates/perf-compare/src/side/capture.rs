@@ -50,8 +50,19 @@ pub(crate) struct Function {
     pub(crate) calls: Vec<f64>,
     /// Bytes that copies moved; NaN where the file does not say.
     pub(crate) bytes: Vec<f64>,
+    /// Single calls, where the file says it of a cycle at least.
+    pub(crate) single: Option<SingleCalls>,
     /// Whether a change of the steps' work explains how it changed, so that no cause is concluded from it.
     pub(crate) apart: bool,
+}
+
+/// The shortest and the longest of the calls of a function, by cycle; NaN where it was called once or the table does not say.
+#[derive(Debug, Clone)]
+pub(crate) struct SingleCalls {
+    pub(crate) shortest_us: Vec<f64>,
+    pub(crate) longest_us: Vec<f64>,
+    /// Which call is the longest, in order of time from 1; NaN for calls of several objects together.
+    pub(crate) longest: Vec<f64>,
 }
 
 /// A counter that goes with a device, by cycle; NaN where there was none.
@@ -102,6 +113,9 @@ pub(crate) struct Capture {
 
 /// Weighted sum of a counter in a cycle, the weights, and whether a real sample is among them.
 type Coincident = (f64, f64, bool);
+
+/// Time, calls, bytes, shortest and longest call and the place of the latter, by cycle.
+type Series = [Vec<f64>; 6];
 
 /// One name may be of two kinds: a copy waits in one call and not in another.
 type FunctionKey = (i64, String, String, Class);
@@ -225,7 +239,7 @@ impl Capture {
         let n = capture.cycles.len();
 
         let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
-        let mut functions: BTreeMap<FunctionKey, [Vec<f64>; 3]> = BTreeMap::new();
+        let mut functions: BTreeMap<FunctionKey, Series> = BTreeMap::new();
         let mut stated: BTreeMap<&str, Name> = BTreeMap::new();
         let mut times_of: BTreeMap<i64, [Vec<f64>; 2]> = BTreeMap::new();
         // Weighted by the time of the function, as the recorder weights them.
@@ -256,13 +270,15 @@ impl Capture {
                 row.dur_us
             };
             let key = (row.pid, device.to_owned(), name.to_owned(), class);
-            let [durs, calls, bytes] = functions
+            let [durs, calls, bytes, shortest, longest, place_of_longest] = functions
                 .entry(key)
-                .or_insert_with(|| [(); 3].map(|()| vec![f64::NAN; n]));
+                .or_insert_with(|| [(); 6].map(|()| vec![f64::NAN; n]));
             if durs[at].is_nan() {
                 durs[at] = dur_us;
                 calls[at] = row.calls;
                 bytes[at] = row.copy_bytes;
+                (shortest[at], longest[at]) = (row.shortest_us, row.longest_us);
+                place_of_longest[at] = row.longest;
             } else if (durs[at] - dur_us).abs() > 1e-3 {
                 capture.contradictions += 1;
             }
@@ -312,7 +328,9 @@ impl Capture {
         capture.processes = found.into_iter().map(|(_, process)| process).collect();
         capture.functions = by_plain_name(functions)
             .into_iter()
-            .filter_map(|((pid, device, name, class), [dur_us, calls, bytes])| {
+            .filter_map(|((pid, device, name, class), series)| {
+                let [dur_us, calls, bytes, shortest_us, longest_us, longest] = series;
+                let is_known = longest_us.iter().any(|us| !us.is_nan());
                 let kernel = (class == Class::Kernel).then(|| {
                     let stated = stated.get(name.as_str());
                     let stated = stated.and_then(|class| KernelClass::from_name(text(*class)));
@@ -327,6 +345,11 @@ impl Capture {
                     dur_us,
                     calls,
                     bytes,
+                    single: is_known.then_some(SingleCalls {
+                        shortest_us,
+                        longest_us,
+                        longest,
+                    }),
                     apart: false,
                 })
             })
@@ -416,10 +439,8 @@ impl Capture {
 }
 
 /// Adds up functions whose names differ in the addresses of objects alone.
-fn by_plain_name(
-    functions: BTreeMap<FunctionKey, [Vec<f64>; 3]>,
-) -> BTreeMap<FunctionKey, [Vec<f64>; 3]> {
-    let mut plain: BTreeMap<FunctionKey, [Vec<f64>; 3]> = BTreeMap::new();
+fn by_plain_name(functions: BTreeMap<FunctionKey, Series>) -> BTreeMap<FunctionKey, Series> {
+    let mut plain: BTreeMap<FunctionKey, Series> = BTreeMap::new();
     for ((pid, device, name, class), series) in functions {
         let name = without_addresses(&name).into_owned();
         match plain.entry((pid, device, name, class)) {
@@ -427,10 +448,17 @@ fn by_plain_name(
                 none.insert(series);
             }
             Entry::Occupied(mut some) => {
-                let pairs = some.get_mut().iter_mut().zip(&series);
-                let values = pairs.flat_map(|(sums, more)| sums.iter_mut().zip(more));
-                for (sum, more) in values.filter(|(_, more)| !more.is_nan()) {
-                    *sum = if sum.is_nan() { *more } else { *sum + more };
+                let add: fn(f64, f64) -> f64 = |a, b| a + b;
+                // The order of the calls of several objects is not known.
+                let none: fn(f64, f64) -> f64 = |_, _| f64::NAN;
+                let how = [add, add, add, f64::min, f64::max, none];
+                let pairs = some.get_mut().iter_mut().zip(&series).zip(how);
+                let values = pairs.flat_map(|((all, more), how)| {
+                    let each = all.iter_mut().zip(more);
+                    each.map(move |(one, more)| (one, *more, how))
+                });
+                for (one, more, how) in values.filter(|(_, more, _)| !more.is_nan()) {
+                    *one = if one.is_nan() { more } else { how(*one, more) };
                 }
             }
         }
@@ -495,6 +523,9 @@ mod tests {
             kernel_class: None,
             busy_us: f64::NAN,
             exposed_us: f64::NAN,
+            shortest_us: f64::NAN,
+            longest_us: f64::NAN,
+            longest: f64::NAN,
             sampled: true,
         };
         let rows = [
@@ -543,15 +574,20 @@ mod tests {
         let class = Class::of("", "f", "Host");
         let key = |name: &str| (1, "Host".to_owned(), name.to_owned(), class);
         let none = f64::NAN;
-        let of = |durs: [f64; 3]| [durs, [1.0; 3], [none; 3]].map(|values| values.to_vec());
-        let functions: BTreeMap<FunctionKey, [Vec<f64>; 3]> = [
+        let of = |durs: [f64; 3]| {
+            [durs, [1.0; 3], [none; 3], durs, durs, [1.0, none, 1.0]].map(|values| values.to_vec())
+        };
+        let functions: BTreeMap<FunctionKey, Series> = [
             (key("<m of T object at 0x7f01>"), of([1.0, none, none])),
             (key("<m of T object at 0x7f02>"), of([2.0, 4.0, none])),
             (key("g"), of([8.0; 3])),
         ]
         .into();
         let plain = by_plain_name(functions);
-        let [durs, calls, bytes] = plain.get(&key("<m of T object at 0x*>")).unwrap();
+        let [durs, calls, bytes, shortest, longest, at] =
+            plain.get(&key("<m of T object at 0x*>")).unwrap();
+        assert_eq!((shortest[0], longest[0]), (1.0, 2.0));
+        assert!(at[0].is_nan());
         assert_eq!(
             (plain.len(), &durs[..2], &calls[..]),
             (2, &[3.0, 4.0][..], &[2.0; 3][..])

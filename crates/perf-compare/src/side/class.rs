@@ -23,7 +23,7 @@ pub(crate) enum Class {
     Sync,
     /// Memory system calls.
     MemoryCall,
-    /// Waiting for requests, as the recorder states it by what the call is inside.
+    /// Waiting for input (requests, batches of data, items of a queue), as the recorder states it by what the call is inside.
     Requests,
     /// Waiting for a lock, another thread or process, or a timer, as the recorder states it.
     Blocked,

@@ -34,6 +34,10 @@ pub(crate) struct PerfRow {
     /// but communicate.
     pub(crate) busy_us: f64,
     pub(crate) exposed_us: f64,
+    /// Shortest and longest of several calls, and which of them is the longest, from 1.
+    pub(crate) shortest_us: f64,
+    pub(crate) longest_us: f64,
+    pub(crate) longest: f64,
     /// Whether a sample of the counter fell into the function; else its value is interpolated.
     pub(crate) sampled: bool,
 }
@@ -80,6 +84,9 @@ struct Columns {
     kernel_class: Option<usize>,
     busy_us: Option<usize>,
     exposed_us: Option<usize>,
+    shortest_us: Option<usize>,
+    longest_us: Option<usize>,
+    longest: Option<usize>,
     interpolation: Option<usize>,
     width: usize,
 }
@@ -139,6 +146,9 @@ impl Columns {
             kernel_class: at("kernel_class"),
             busy_us: at("device_busy_us"),
             exposed_us: at("exposed_comm_us"),
+            shortest_us: at("shortest_call_us"),
+            longest_us: at("longest_call_us"),
+            longest: at("longest_call"),
             interpolation: at("interpolation_status"),
             width: header.len(),
         })
@@ -258,6 +268,9 @@ impl PerfTable {
             copy_bytes: real(columns.copy_bytes, "copy_bytes")?,
             busy_us: real(columns.busy_us, "device_busy_us")?,
             exposed_us: real(columns.exposed_us, "exposed_comm_us")?,
+            shortest_us: real(columns.shortest_us, "shortest_call_us")?,
+            longest_us: real(columns.longest_us, "longest_call_us")?,
+            longest: real(columns.longest, "longest_call")?,
             // Two stars: all interpolated; one: some.
             sampled: field(columns.interpolation).trim_ascii() != b"**",
         })

@@ -527,13 +527,13 @@ fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> 
         ),
         cause: first.signature.cause.clone(),
         // Shares of phases are counted, and their difference was tested.
-        confidence: if mixed {
-            0.9
-        } else {
-            confidence(first.score, second)
+        confidence: match facts.mix.filter(|_| mixed) {
+            Some(mix) if mix.established => 0.9,
+            Some(_) => 0.45,
+            None => confidence(first.score, second),
         },
         certainty: "open",
-        doubt: None,
+        doubt: facts.mix.filter(|_| mixed).and_then(Mix::doubt),
         direction,
         on_critical_path: critical,
         covers: first.signature.covers.clone(),

@@ -8,10 +8,12 @@ mod explain;
 mod host;
 mod judge;
 mod kernels;
+mod moving;
 mod observe;
 mod ranks;
 mod signal;
 mod signature;
+mod stalls;
 
 pub(crate) use judge::{Facts, conclude};
 pub(crate) use kernels::{is_alike, is_attention, is_matrix};

@@ -79,6 +79,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
         copied(sides, &mut out);
         launches(sides, &mut out);
         cycles(sides, &mut out);
+        super::stalls::signals(sides, roles, &mut out);
         host::signals(sides, roles, &mut out);
     }
     // What steps did is known, not measured.
@@ -445,22 +446,31 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
     }
 }
 
-/// Calls per cycle that launch graphs, and that launch anything else, where a side launches graphs.
+/// Calls per cycle that launch graphs, where a side launches any; that launch kernels; and kernels beyond these, which something
+/// else launched, whatever it is called.
 fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     let is_graph = |f: &Function| f.name.contains("GraphLaunch");
     let is_launch = |f: &Function| f.name.contains("LaunchKernel") && !is_graph(f);
+    let is_kernel = |f: &Function| matches!(f.class, Class::Kernel | Class::Collective);
+    // Where calls of the runtime were recorded, those that are missing were not made.
+    let has_calls = |side: &[&Capture]| {
+        let mut all = side.iter().flat_map(|c| &c.functions);
+        all.any(|f| !f.class.on_device() && Class::is_of_runtime(&f.name))
+    };
     let all = || sides.into_iter().flatten().flat_map(|c| &c.functions);
-    if !all().any(|f| !f.class.on_device() && is_graph(f)) {
+    let any_graph = all().any(|f| !f.class.on_device() && is_graph(f));
+    let any_launch = all().any(|f| !f.class.on_device() && is_launch(f));
+    if !any_graph && !(any_launch && sides.iter().all(|side| has_calls(side))) {
         return;
     }
-    let by_cycle = |wanted: &dyn Fn(&Function) -> bool| {
+    let by_cycle = |wanted: &dyn Fn(&Function) -> bool, on_device: bool| {
         sides.map(|captures| {
-            let of = |capture: &Capture, at: usize| match capture.is_on(at, false) {
+            let of = |capture: &Capture, at: usize| match capture.is_on(at, on_device) {
                 true => {
                     let own = capture.functions.iter();
                     // Those of the process with most: ranks launch alike, and their sum is that of no step.
                     let mut each = vec![0.0; capture.processes.len()];
-                    for f in own.filter(|f| !f.class.on_device() && wanted(f)) {
+                    for f in own.filter(|f| f.class.on_device() == on_device && wanted(f)) {
                         if let (Some(sum), false) = (each.get_mut(f.process), f.calls[at].is_nan())
                         {
                             *sum += f.calls[at];
@@ -476,11 +486,25 @@ fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
             each.collect::<Vec<f64>>()
         })
     };
-    for (metric, values) in [
-        ("graph_launches", by_cycle(&is_graph)),
-        ("launch_calls", by_cycle(&is_launch)),
-    ] {
-        out.extend(Signal::series(metric, "Host", "per cycle", values));
+    let launched = by_cycle(&is_launch, false);
+    let beyond = [by_cycle(&is_kernel, true), launched.clone()];
+    let beyond = [0, 1].map(|side| {
+        let pairs = beyond[0][side].iter().zip(&beyond[1][side]);
+        pairs
+            .map(|(kernels, calls)| (kernels - calls).max(0.0) + 0.0 * (kernels + calls))
+            .collect()
+    });
+    let series = [
+        ("launch_calls", Some(launched)),
+        ("kernels_beyond_launches", Some(beyond)),
+        (
+            "graph_launches",
+            any_graph.then(|| by_cycle(&is_graph, false)),
+        ),
+    ];
+    for (metric, values) in series {
+        let signal = values.and_then(|values| Signal::series(metric, "Host", "per cycle", values));
+        out.extend(signal);
     }
 }
 

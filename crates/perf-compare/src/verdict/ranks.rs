@@ -19,6 +19,7 @@ pub(super) fn signals(
     if comparable {
         wait(sides, roles, out);
         host_skew(sides, roles, out);
+        super::moving::signals(sides, roles, out);
     }
 }
 

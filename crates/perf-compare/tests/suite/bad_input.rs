@@ -28,7 +28,7 @@ fn rows(cycles: std::ops::Range<u32>, us: impl Fn(u32) -> String, length: &str) 
 fn finite(report: &Report) {
     let json = report.to_json().unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(value["schema_version"], "1.5");
+    assert_eq!(value["schema_version"], "1.6");
     let shown = report.to_text();
     assert!(shown.lines().count() <= 25, "{shown}");
     assert!(

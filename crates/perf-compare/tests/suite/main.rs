@@ -31,6 +31,7 @@ mod real_faults;
 mod roll_up;
 mod runs;
 mod sentences;
+mod shifting;
 mod stated;
 mod tails;
 mod work_apart;

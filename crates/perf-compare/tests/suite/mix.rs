@@ -97,8 +97,27 @@ fn a_longer_mean_step_by_an_open_mix_is_not_called_unchanged() {
     assert!(!mix.established && mix.mean_us[1] > 1.1 * mix.mean_us[0]);
     assert_eq!(report.verdict.cause, "none", "{told}");
     assert!(report.verdict.confidence < 0.9);
-    assert!(!told.contains("No change:"), "{told}");
+    assert!(told.starts_with("The mean step is "), "{told}");
+    assert!(!told.contains("No change"), "{told}");
     assert!(told.contains("prefill 4 of 59 -> 9 of 59"), "{told}");
+}
+
+#[test]
+fn a_mean_step_that_is_much_longer_by_its_phases_is_a_shift_of_the_work() {
+    let same = World::default();
+    for (prefills, direction) in [([5, 13], "worse"), ([13, 5], "better")] {
+        let report = judge(prefills, [&same, &same], 1);
+        let (told, mix) = (&report.headline, report.mix.as_ref().unwrap());
+        assert!(!mix.established && mix.large, "{mix:?}");
+        assert_eq!(report.verdict.cause, "workload_shift", "{told}");
+        assert_eq!(report.verdict.direction, direction, "{told}");
+        assert_eq!(report.verdict.certainty, "possible");
+        assert!(
+            told.starts_with("The mix of steps changed: prefill "),
+            "{told}"
+        );
+        assert!(!told.contains("No change"), "{told}");
+    }
 }
 
 #[test]

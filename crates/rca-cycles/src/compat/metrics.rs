@@ -420,6 +420,7 @@ pub(crate) fn rows(
             copy_bytes: None,
             kernel_class: "",
             device_us: None,
+            calls: None,
         };
         if stats.levels.is_empty() {
             out.push(row);

@@ -115,6 +115,19 @@ pub struct PerfRow {
     /// How long the devices of the process worked in the cycle, whatever ran at once counted once, and how long of that they did
     /// nothing but communicate, µs; the reference does not write it.
     pub device_us: Option<(f64, f64)>,
+    /// The shortest and the longest of several calls; the reference does not write it.
+    pub calls: Option<CallTimes>,
+}
+
+/// Times of the calls of a function in one cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CallTimes {
+    /// Own time of the shortest call, µs.
+    pub shortest_us: f64,
+    /// Own time of the longest call, µs.
+    pub longest_us: f64,
+    /// Which of the calls that is, in order of time from 1.
+    pub longest: u32,
 }
 
 /// One sample of a counter inside a cycle.
