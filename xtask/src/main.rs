@@ -35,7 +35,7 @@ const CHORES: &[Chore] = &[
     (
         "ci",
         ci::run,
-        "[fmt tidy dataset test clippy doc otf2 browser wheel oracle]: what a change must pass; all steps, or those named; `cluster`, queries on a cluster of processes, only if named",
+        "[fmt tidy dataset test clippy doc otf2 browser wheel oracle]: what a change must pass; all steps, or those named; `cluster`, queries, exports and fleets on a cluster of processes, only if named",
     ),
     (
         "tidy",

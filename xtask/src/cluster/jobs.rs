@@ -168,7 +168,8 @@ impl Bench {
 
     /// Starts a command, and waits until executors work for it.
     fn started(&self, mut command: Command) -> Result<Child> {
-        let before = self.kept()?;
+        // Executors may still remove what they kept of earlier jobs.
+        let before = self.settled(Duration::from_secs(1))?;
         let mut client = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -182,6 +183,20 @@ impl Bench {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(client)
+    }
+
+    /// Waits until the executors keep the same for a while, and returns that.
+    fn settled(&self, still: Duration) -> Result<Vec<u64>> {
+        let (begin, mut since, mut kept) = (Instant::now(), Instant::now(), self.kept()?);
+        while since.elapsed() < still {
+            ensure!(begin.elapsed() < PATIENCE, "the executors do not end");
+            std::thread::sleep(Duration::from_millis(200));
+            let now = self.kept()?;
+            if now != kept {
+                (since, kept) = (Instant::now(), now);
+            }
+        }
+        Ok(kept)
     }
 
     /// Returns the bytes that each executor keeps.
@@ -208,7 +223,7 @@ impl Bench {
             let address = cluster.address.clone();
             let command = self.making(tool, many, &there, Some(&address));
             let mut client = self.started(command)?;
-            std::thread::sleep(Duration::from_secs(1));
+            std::thread::sleep(Duration::from_millis(300));
             if client.try_wait()?.is_some() {
                 bail!("{tool} of {MANY} files ended before an executor could be killed");
             }
@@ -281,15 +296,7 @@ impl Bench {
         let signal =
             |name: &str| run_command(Command::new("kill").args([name, &client.id().to_string()]));
         signal("-STOP")?;
-        let (begin, mut since, mut kept) = (Instant::now(), Instant::now(), self.kept()?);
-        while since.elapsed() < Duration::from_secs(5) {
-            ensure!(begin.elapsed() < PATIENCE, "the executors do not end");
-            std::thread::sleep(Duration::from_millis(200));
-            let now = self.kept()?;
-            if now != kept {
-                (since, kept) = (Instant::now(), now);
-            }
-        }
+        self.settled(Duration::from_secs(6))?;
         cluster.kill()?;
         signal("-CONT")?;
         let output = client.wait_with_output()?;

@@ -573,6 +573,7 @@ fn table_of(bytes: &[u8]) -> Result<Arc<dyn TableProvider>> {
 mod tests {
     use trace_tables::catalogue::ArgKeys;
 
+    use super::work::Orders;
     use super::*;
 
     #[test]
@@ -622,6 +623,99 @@ mod tests {
         let rows = again.batches[0].try_read().unwrap();
         assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 4);
         assert_eq!(again.schema(), batch.schema());
+    }
+
+    /// Sends what it gets.
+    #[derive(Debug)]
+    struct Echo;
+
+    impl Reader for Echo {
+        fn read(
+            &self,
+            _: &str,
+            _: usize,
+            recipe: &str,
+            _: &Wanted,
+        ) -> std::result::Result<(Recording, Vec<String>), String> {
+            Err(format!("{recipe}: no recording"))
+        }
+
+        fn work(
+            &self,
+            work: &str,
+            options: &str,
+            recipe: &str,
+            send: &mut dyn FnMut(&str, &[u8]) -> bool,
+        ) -> std::result::Result<(), String> {
+            if recipe == "fails" {
+                return Err("it fails".to_owned());
+            }
+            send(work, options.as_bytes());
+            send(recipe, &[0, 255]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn work_travels_through_all_processes() {
+        let order = |recipe: &str| Order {
+            name: format!("{recipe}.json"),
+            recipe: recipe.to_owned(),
+        };
+        let orders = Orders::new(Work {
+            name: "echo".to_owned(),
+            options: "loud".to_owned(),
+            orders: ["a", "b", "fails"].map(order).into(),
+        });
+        let store = Store::new(Arc::new(orders), 0).with_plain_text();
+        let (store, work) = (Arc::new(store), "echo".to_owned());
+        let (mut table, mut scan) = (Vec::new(), Vec::new());
+        let client = Codec::new("client", None);
+        let of_client = WorkTable { store, work };
+        client.encode_table(&of_client, &mut table).unwrap();
+
+        let runtime = tokio::runtime::Builder::new_multi_thread().build();
+        let runtime = runtime.unwrap();
+        let context = datafusion::prelude::SessionContext::new();
+        let scheduler = Codec::new("scheduler", None);
+        let table = scheduler.decode_table(&table).unwrap();
+        let state = context.state();
+        let plan = runtime.block_on(table.scan(&state, None, &[], None));
+        let plan = plan.unwrap();
+        scheduler
+            .encode_scan(plan.as_ref(), &mut scan)
+            .unwrap()
+            .unwrap();
+
+        let executor = Codec::new("executor", Some(Arc::new(Echo)));
+        let plan = executor.decode_scan(&scan).unwrap();
+        let rows = |partition: usize| {
+            let rows = plan.execute(partition, context.task_ctx()).unwrap();
+            runtime.block_on(datafusion::physical_plan::common::collect(rows))
+        };
+        let mut arrived = Vec::new();
+        for batch in [rows(1).unwrap(), rows(0).unwrap()].concat() {
+            let mut take = |order: usize, text: &str, bytes: &[u8]| {
+                arrived.push((order, text.to_owned(), bytes.to_vec()));
+                Ok(())
+            };
+            work::passed_on(&batch, &mut take).unwrap();
+        }
+        let said = |order, text: &str, bytes: &[u8]| (order, text.to_owned(), bytes.to_vec());
+        let expected = [
+            said(1, "echo", b"loud"),
+            said(1, "b", &[0, 255]),
+            said(0, "echo", b"loud"),
+            said(0, "a", &[0, 255]),
+        ];
+        assert_eq!(arrived, expected);
+        let error = rows(2).unwrap_err().to_string();
+        assert_eq!(sentence(&error), Some("it fails"));
+        // A process without a reader does no work.
+        let plan = scheduler.decode_scan(&scan).unwrap();
+        let rows = plan.execute(0, context.task_ctx()).unwrap();
+        let rows = runtime.block_on(datafusion::physical_plan::common::collect(rows));
+        assert!(rows.unwrap_err().to_string().contains("does no work"));
     }
 
     #[test]

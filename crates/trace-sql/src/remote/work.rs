@@ -141,7 +141,7 @@ impl Workers {
     }
 }
 
-fn passed_on(
+pub(super) fn passed_on(
     batch: &RecordBatch,
     take: &mut dyn FnMut(usize, &str, &[u8]) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), String> {
@@ -218,14 +218,14 @@ impl TableProvider for WorkTable {
 
 /// The files of the client.
 #[derive(Debug)]
-struct Orders {
+pub(super) struct Orders {
     names: Vec<String>,
     recipes: Vec<String>,
     options: String,
 }
 
 impl Orders {
-    fn new(work: Work) -> Self {
+    pub(super) fn new(work: Work) -> Self {
         let orders = work.orders.into_iter();
         let (names, recipes) = orders.map(|order| (order.name, order.recipe)).unzip();
         Self {
