@@ -54,7 +54,8 @@ const NAME: usize = 60;
 /// nothing but these stay as they are. The middle of what is still long is left out.
 pub(crate) fn label(name: &str) -> String {
     let plain = name.trim();
-    let is_host = plain.starts_with(['(', '<']) || plain.contains(".py");
+    // `enumerate(DataLoader)#…` is a marked range and no signature.
+    let is_host = plain.starts_with(['(', '<']) || plain.contains(".py") || plain.contains(")#");
     let short = display_names([plain].into_iter().filter(|_| !is_host));
     let shown = short.get(plain).filter(|short| short.len() >= 4);
     let text = report::text::printable(shown.map_or(plain, String::as_str));
@@ -103,6 +104,8 @@ mod tests {
             "managers/scheduler.py(1820): get_next_batch"
         );
         assert_eq!(label("_ZN1b8gelu_mulIiEEvPT_.kd"), "b::gelu_mul");
+        let range = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        assert_eq!(label(range), range);
         let one = format!("Cijk_Alik_Bljk_{}_MT128x256", "x_".repeat(40));
         let two = format!("Cijk_Alik_Bljk_{}_MT64x32", "x_".repeat(40));
         assert_ne!(label(&one), label(&two));

@@ -132,7 +132,9 @@ pub(super) fn is_input(name: &str, class: Class) -> bool {
 /// How many cycles apart pauses are, if they come at a steady distance, give or take a cycle: what is done every so many steps.
 fn every(starts: &[i64]) -> Option<usize> {
     let gaps: Vec<i64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let typical = *gaps.get(gaps.len() / 2)?;
+    let mut sorted = gaps.clone();
+    sorted.sort_unstable();
+    let typical = *sorted.get(gaps.len() / 2)?;
     let is_steady = gaps.iter().all(|gap| (gap - typical).abs() <= 1);
     let enough = starts.len() >= FEWEST && typical >= SPARSE;
     (enough && is_steady)

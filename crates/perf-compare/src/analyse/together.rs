@@ -31,8 +31,9 @@ fn rank_of(role: Option<usize>, roles: &[Role], side: usize) -> Option<String> {
     role.ranks[side].clone().filter(|_| roles.len() > 1)
 }
 
-/// Kernels that take most of what slow cycles take longer, in each of them another one: what another process, or a debugger, stops.
-/// `None` where the same ones are slow, or none takes as much.
+/// Kernels that take most of what slow cycles take longer, in each of them another one: what another process, or a debugger, stops; or one
+/// kernel, on another rank each time, as experts with uneven numbers of tokens are. `None` where the same ones are slow, or none takes as
+/// much.
 pub(super) fn one_each(
     panel: &Panel,
     roles: &[Role],
@@ -45,6 +46,8 @@ pub(super) fn one_each(
     /// Fewest kernels, and part of the cycles that is the most that one of them may have.
     const FEWEST: usize = 3;
     const SAME: f64 = 0.5;
+    /// The same of the ranks that one kernel is slow on.
+    const SAME_RANK: f64 = 0.75;
     let lengths = panel.lengths().into_iter().nth(side)?;
     let typical = median(&lengths);
     let own = panel.columns.iter().filter(|column| {
@@ -53,7 +56,6 @@ pub(super) fn one_each(
             && column.values[side].len() == lengths.len()
     });
     let own: Vec<(&Column, f64)> = own.map(|c| (c, median(&c.values[side]))).collect();
-    let mut stopped: BTreeMap<&str, usize> = BTreeMap::new();
     let mut found: Vec<(&Column, f64)> = Vec::new();
     for &at in slow {
         let beyond = own
@@ -61,24 +63,50 @@ pub(super) fn one_each(
             .map(|(c, usual)| (*c, c.values[side][at] - usual));
         let most = beyond.max_by(|a, b| a.1.total_cmp(&b.1))?;
         if most.1 >= EACH * (lengths.get(at)? - typical) {
-            *stopped.entry(&most.0.key.name).or_default() += 1;
             found.push(most);
         }
     }
-    let most = stopped.values().copied().max()?;
+    let (first, _) = found.first()?;
+    let names = most_common(found.iter().map(|(c, _)| c.key.name.as_str()));
+    let ranks = most_common(found.iter().map(|(c, _)| c.key.role));
     let is_most = found.len() as f64 >= CYCLES * slow.len() as f64;
-    let moves = stopped.len() >= FEWEST && most as f64 <= SAME * found.len() as f64;
-    let (column, _) = found.first()?;
+    let moves = |(distinct, most): (usize, usize), fewest: usize| {
+        distinct >= fewest && most as f64 <= SAME * found.len() as f64
+    };
     let times: Vec<f64> = found.iter().map(|(_, us)| *us).collect();
-    (is_most && moves).then(|| PausedFunction {
-        name: format!(
-            "one kernel of {}, another one each time,",
-            column.key.device
-        ),
-        device: column.key.device.clone(),
-        rank: rank_of(column.key.role, roles, side),
+    let of_kernel = |name: String, rank: Option<String>| PausedFunction {
+        name,
+        device: first.key.device.clone(),
+        rank,
         excess_us: median(&times),
+    };
+    if is_most && moves(names, FEWEST) {
+        let place = match ranks.0 {
+            1 => first.key.device.as_str(),
+            _ => "a GPU",
+        };
+        let rank = rank_of(first.key.role, roles, side).filter(|_| ranks.0 == 1);
+        return Some(of_kernel(
+            format!("one kernel of {place}, another one each time,"),
+            rank,
+        ));
+    }
+    // Of two ranks the one that is slow more often has half of the cycles at least.
+    let is_uneven = ranks.0 > 1 && ranks.1 as f64 <= SAME_RANK * found.len() as f64;
+    let is_one = names.0 == 1 && is_most && is_uneven;
+    is_one.then(|| {
+        let rank = "another rank each time".to_owned();
+        of_kernel(first.key.name.clone(), Some(rank))
     })
+}
+
+/// How many different values there are, and how often the most common one occurs.
+fn most_common<T: Ord>(values: impl Iterator<Item = T>) -> (usize, usize) {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    (counts.len(), counts.values().copied().max().unwrap_or(0))
 }
 
 /// The waits for input that take most of the `wanted` microseconds, longest first.
