@@ -1,5 +1,6 @@
 //! `trace-info gpu`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::thread;
@@ -23,6 +24,7 @@ use crate::args::{RULES, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty::{self, Answers};
 use crate::kernels::precise;
+use crate::outlined;
 use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
@@ -99,11 +101,11 @@ impl RulesArgs {
     }
 
     /// Returns the GPU activity that the rules keep.
-    pub(crate) fn events(&self, work: &GpuWork<'_>) -> Vec<gpu_time::GpuEvent> {
+    pub(crate) fn events<'w>(&self, work: &'w GpuWork<'_>) -> Cow<'w, [gpu_time::GpuEvent]> {
         match (self.rules, self.linked_only) {
-            (RulesName::Hta, _) => hta::events(work, self.hta_rounding),
-            (_, true) => tracelens::linked(work),
-            _ => work.events().to_vec(),
+            (RulesName::Hta, _) => Cow::Owned(hta::events(work, self.hta_rounding)),
+            (_, true) => Cow::Owned(tracelens::linked(work)),
+            _ => Cow::Borrowed(work.events()),
         }
     }
 }
@@ -159,7 +161,7 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     let to = Destination::open(report)?;
     let traces = report.traces()?;
     // Which of host and device waits for the other is said of each trace in words, and needs all calls of the host: of a large
-    // export they are too many to be kept, and the text says so.
+    // recording they are too many to be kept, and the text says so.
     let is_text = cli::in_process::is_active()
         || matches!(
             report.format.format(),
@@ -167,7 +169,7 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
         );
     let is_one_table = traces.len() > 1 && !args.is_parted() && !args.details;
     let wants_headline = is_text && !is_one_table;
-    let is_large = traces.iter().any(|path| trace_input::is_large_export(path));
+    let is_large = traces.iter().any(|path| trace_input::is_large(path));
     let may_be_lean = args.part.is_whole() && args.rules.needs_launches_only();
     let reads_host = wants_headline && !(is_large && may_be_lean);
     // Then nothing is asked of the host that a look at each activity does not tell.
@@ -185,6 +187,10 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
             keep_shapes(options);
             if !reads_host && may_be_lean {
                 options.host = HostSlices::Launching(HOST_MARKS.to_vec());
+            }
+            if !reads_host && args.rules.needs_launches_only() {
+                let outlining = outlined::but_communicating(args.rules.classes.vocabulary());
+                options.outline = args.part.outline(outlining);
             }
         },
         (fresh, PassingTime::add, true),
@@ -221,18 +227,19 @@ fn answer(
 ) -> anyhow::Result<(Answer, Option<NoGpuWork>)> {
     let work = args.rules.work(&input.trace);
     let rules = Rules::from(args.rules.rules);
-    let events = args.rules.events(&work);
+    let kept = args.rules.events(&work);
+    let events = &*kept;
     let mut roles = Roles::new(&work, rules);
-    let whole = account(&mut roles, &events, None);
+    let whole = account(&mut roles, events, None);
     let (mut how, more) = args.part.resolve(input, &work)?;
     how.by_place = args.by_place();
-    let mut notes = notes(&work, rules, &events, &whole);
+    let mut notes = notes(&work, rules, events, &whole);
     notes.extend(more);
     let trace = input.label.clone();
     let plain = args.part.is_whole() && how.by_place.is_none();
     let parts = match plain {
         true => Vec::new(),
-        false => split(&work, &mut roles, &events, &how),
+        false => split(&work, &mut roles, events, &how),
     };
     let row = |step: Option<usize>, time: GpuTime| GpuRow {
         of: part::of(&trace, &how, step),
@@ -261,11 +268,11 @@ fn answer(
         notes.push(
             Note::new("outside", "lie outside of the window and do not count").count(outside),
         );
-        let clipped = clipped(&events, how.window);
+        let clipped = clipped(events, how.window);
         notes.push(Note::new("clipped", "are cut at an end of the window").count(clipped));
     }
     let types = match args.rules.rules {
-        RulesName::Hta => hta::combinations(&mut roles, &events),
+        RulesName::Hta => hta::combinations(&mut roles, events),
         _ => Vec::new(),
     };
     let time = match (how.window, parts.as_slice()) {
@@ -286,7 +293,7 @@ fn answer(
             let mut by_device = Split::default();
             by_device.window = how.window;
             by_device.by_place = Some(PlaceKind::Device);
-            gpu_time::answer::devices(&split(&work, &mut roles, &events, &by_device), count, &time)
+            gpu_time::answer::devices(&split(&work, &mut roles, events, &by_device), count, &time)
         }
     };
     let host = host_note(&input.trace);

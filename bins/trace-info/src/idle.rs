@@ -11,6 +11,7 @@ use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::gpu::{RulesArgs, RulesName};
+use crate::outlined;
 use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
@@ -79,7 +80,12 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
     let each = empty::read_each(
         report,
         &report.traces()?,
-        |options| args.part.keep_args(options),
+        |options| {
+            args.part.keep_args(options);
+            if !is_hta {
+                options.outline = args.part.outline(outlined::but_waiting());
+            }
+        },
         |input| {
             let work = args.rules.work(&input.trace);
             let trace = input.label.clone();

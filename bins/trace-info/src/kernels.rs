@@ -178,7 +178,8 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     options.sort = args.sort.into();
     options.numbered = args.numbered;
     let wants_launchers = args.rules.rules == RulesName::Tracelens && args.by == [ByName::Operator];
-    let is_lean = !options.needs_launch() && wanted.is_whole() && args.rules.needs_launches_only();
+    let needs_launch = options.needs_launch();
+    let is_lean = !needs_launch && wanted.is_whole() && args.rules.needs_launches_only();
     let fresh = || {
         let may_pass = is_lean && !args.rules.linked_only;
         may_pass.then(|| PassingKernels::new(args.rules.classes.vocabulary(), &options))?
@@ -196,6 +197,10 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             if is_lean {
                 options.host = perfetto_reader::HostSlices::Launching(Vec::new());
             }
+            if !needs_launch && args.rules.needs_launches_only() {
+                let outlining = crate::outlined::but_deciding(args.rules.classes.vocabulary());
+                options.outline = wanted.outline(outlining);
+            }
         },
         (fresh, PassingKernels::add, false),
         |input, passed| {
@@ -211,10 +216,11 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
                 return Ok((answer, None));
             }
             let work = args.rules.work(&input.trace);
-            let events = args.rules.events(&work);
+            let kept = args.rules.events(&work);
+            let events = &*kept;
             let trace = input.label.clone();
             let (how, notes) = wanted.resolve(input, &work)?;
-            let parts = events_by_part(&work, &events, &how).into_iter();
+            let parts = events_by_part(&work, events, &how).into_iter();
             let answer = Answer {
                 parts: parts
                     .filter(|(step, _)| wanted.wants(*step))

@@ -17,6 +17,7 @@ mod launch;
 mod memory;
 mod memory_snapshot;
 mod ops;
+mod outlined;
 mod part;
 mod render;
 mod rewrite;

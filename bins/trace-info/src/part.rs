@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use gpu_time::tables::RowKey;
 use gpu_time::{ARG_KEYS, GpuWork, NoGpuWork, Note, Split, Step, StepRule, WindowSpec, steps};
+use perfetto_reader::Outlining;
 use rca_cycles::{Failure, Phase};
 use report::human;
 use trace_input::{NamedTrace, only_args};
@@ -130,6 +131,22 @@ impl PartArgs {
     /// Returns `true` if each trace is analyzed as a whole, in one piece.
     pub(crate) fn is_whole(&self) -> bool {
         !self.by_step() && self.window.is_none() && self.window_of.is_none()
+    }
+
+    /// Returns how slices are read of which only the outline matters for the answer: not in outline if any may matter for which
+    /// part is selected.
+    pub(crate) fn outline(&self, outlining: Outlining) -> Option<Outlining> {
+        if self.window_of.is_some() || self.step_pattern.is_some() {
+            return None;
+        }
+        match (self.by_step(), self.steps) {
+            (false, _) | (true, StepsName::Annotation) => Some(outlining),
+            (true, StepsName::Cycle) => None,
+            // Without annotations steps are cycles.
+            (true, StepsName::Auto) => {
+                Some(outlining.provided(|trace| !steps(&GpuWork::new(trace), None).is_empty()))
+            }
+        }
     }
 
     /// Returns `true` if there is one result for each step.

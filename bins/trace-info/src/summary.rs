@@ -91,6 +91,7 @@ fn read(args: &SummaryArgs, path: &std::path::Path) -> anyhow::Result<Described>
             .chain(&PLACE_KEYS)
             .chain(&SHAPE_KEYS);
         options.args = ArgPolicy::Only(keys.map(|key| (*key).to_owned()).collect());
+        options.outline = Some(crate::outlined::all());
     })?;
     let _stage = Stage::start("summarise", args.verbosity);
     let work = GpuWork::new(&input.trace);

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::interval::{Interval, IntervalSet};
 use trace_model::kernel::Activity;
-use trace_model::{Slice, SliceId, StrId, ThreadId, TimeRange, TrackId, Waiting};
+use trace_model::{Slice, SliceId, StrId, ThreadId, TimeRange, Timestamp, TrackId, Waiting};
 
 use crate::work::GpuWork;
 
@@ -125,13 +125,39 @@ pub(crate) enum InGap {
     Nothing,
 }
 
+/// Returns what each track was in between two instants, as [`most_of`] does, also where only outlines of the functions and
+/// operators are kept.
+pub(crate) fn each_most_of(work: &GpuWork<'_>, ranges: &[(TrackId, Interval)]) -> Vec<InGap> {
+    let trace = work.trace();
+    if !trace.outlines().are_kept() {
+        let ranges = ranges.iter();
+        return ranges
+            .map(|(track, range)| most_of(work, *track, *range))
+            .collect();
+    }
+    let times = ranges.iter().map(|(track, (from, to))| {
+        let [from, to] = [*from, *to].map(Timestamp::from_nanos);
+        (*track, TimeRange::new(from, to.max(from)))
+    });
+    let excerpts = trace.excerpts(&times.collect::<Vec<_>>());
+    let Some(only) = TrackId::new(0) else {
+        return Vec::new();
+    };
+    let each = excerpts.iter().zip(ranges);
+    each.map(|(excerpt, (_, range))| {
+        let vocabulary = work.index().vocabulary().clone();
+        most_of(&GpuWork::with_vocabulary(excerpt, vocabulary), only, *range)
+    })
+    .collect()
+}
+
 /// Returns what a track was in between two instants: the function or operator whose own time is more
 /// than half of it, else the innermost one that covers more than half, with the function that called
 /// it: `queue.py(154): get in core.py(700): _process_input_queue`. Built-in functions are part of what
 /// calls them, unless they wait.
 ///
 /// Cost: the slices of the track in that time.
-pub(crate) fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) -> InGap {
+fn most_of(work: &GpuWork<'_>, track: TrackId, (from, to): Interval) -> InGap {
     let trace = work.trace();
     let list = trace.slices_on(track);
     let begin = list.partition_point(|s| trace.slice(*s).ts().nanos() <= from);

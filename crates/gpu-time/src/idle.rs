@@ -6,9 +6,9 @@ use serde::Serialize;
 #[cfg(doc)]
 use trace_model::Waiting;
 use trace_model::interval::Interval;
-use trace_model::{DeviceId, StreamId, TimeRange, Timestamp};
+use trace_model::{DeviceId, Slice, StreamId, TimeRange, Timestamp};
 
-use crate::host_code::{InGap, Waits, most_of};
+use crate::host_code::{InGap, Waits, each_most_of};
 use crate::launch::kind_of;
 use crate::split::{Split, StepRule};
 use crate::submission::Submission;
@@ -470,15 +470,21 @@ fn measured(
     }
     judged.sort_by_key(|(at, time, _)| (std::cmp::Reverse(time.idle_ns), at.0));
     let name = |event: Option<&GpuEvent>| event.map_or("", |e| work.name(e)).to_owned();
-    let gaps = judged.into_iter().take(longest);
-    out.gaps = gaps
-        .filter_map(|((start_ns, end_ns), time, gap)| {
+    judged.truncate(longest);
+    let call_of = |gap: &RawGap<'_>| work.launch_of(gap.after?);
+    let before = |(start, end): Interval, call: Slice<'_>| (start, end.min(call.ts().nanos()));
+    let ranges = judged.iter().filter_map(|(at, _, gap)| {
+        let call = call_of(gap)?;
+        Some((call.track_id(), before(*at, call)))
+    });
+    let mut hosts = each_most_of(work, &ranges.collect::<Vec<_>>()).into_iter();
+    out.gaps = judged
+        .into_iter()
+        .filter_map(|(at, time, gap)| {
+            let call = call_of(&gap);
+            let host = call.and_then(|_| hosts.next());
             let place = gap.after.or(gap.before)?;
-            let call = gap.after.and_then(|after| work.launch_of(after));
-            let host = call.map(|call| {
-                let before = (start_ns, end_ns.min(call.ts().nanos()));
-                most_of(work, call.track_id(), before)
-            });
+            let (start_ns, end_ns) = at;
             Some(Gap {
                 start_ns,
                 end_ns,

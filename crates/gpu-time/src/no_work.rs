@@ -110,7 +110,7 @@ pub fn no_gpu_work(index: &TraceIndex<'_>) -> Option<NoGpuWork> {
         NoGpuReason::OnlyHost if xla(trace, "/host:") => format!(
             "no GPU activity: a recording of JAX or XLA with {} slices of the host and no row of a device \
              (`/device:GPU:0`); was it taken on a machine without GPU, or with the device's tracer off?",
-            human::count(trace.len() as u64)
+            human::count(seen.sum(|_| true))
         ),
         NoGpuReason::OnlyHost => format!(
             "no GPU activity: only the host was recorded ({} and no CUDA or HIP call); \
@@ -136,7 +136,7 @@ pub fn no_gpu_work(index: &TraceIndex<'_>) -> Option<NoGpuWork> {
         ),
         NoGpuReason::UnknownProducer => format!(
             "no GPU activity is recognised in {} slices; most time is in {}",
-            human::count(trace.len() as u64),
+            human::count(seen.sum(|_| true)),
             most_time(trace)
         ),
         // This reason does not apply to a whole trace.
@@ -178,8 +178,12 @@ struct Seen(BTreeMap<Activity, u64>);
 impl Seen {
     fn of(index: &TraceIndex<'_>) -> Self {
         let mut counts = BTreeMap::new();
-        for slice in index.trace().slices() {
+        let trace = index.trace();
+        for slice in trace.slices() {
             *counts.entry(index.activity(slice)).or_insert(0) += 1;
+        }
+        for group in trace.outlines().groups() {
+            *counts.entry(index.activity_of(group)).or_insert(0) += group.slices;
         }
         Self(counts)
     }
@@ -237,8 +241,8 @@ impl Seen {
             )
         };
         match () {
-            () if trace.is_empty() && trace.counters().is_empty() => NoGpuReason::Empty,
-            () if trace.is_empty() => NoGpuReason::OnlyCounters,
+            () if self.0.is_empty() && trace.counters().is_empty() => NoGpuReason::Empty,
+            () if self.0.is_empty() => NoGpuReason::OnlyCounters,
             () if self.launches() > 0 => NoGpuReason::DeviceNotRecorded,
             () if self.calls() > 0 => NoGpuReason::NoLaunches,
             () if self.count(Activity::GpuAnnotation) + self.count(Activity::GpuSync) > 0 => {

@@ -188,7 +188,9 @@ fn gpu_models(trace: &Trace) -> BTreeMap<String, u64> {
 /// Returns the time of the first event as `2025-02-25 06:14:39 UTC`, if the trace has wall time.
 fn recorded(trace: &Trace) -> Option<String> {
     let meta = trace.meta();
-    let start = trace.slices().next()?.ts().nanos();
+    let stored = trace.slices().next().map(|slice| slice.ts().nanos());
+    let outlined = trace.outlines().groups().iter().map(|group| group.first_ns);
+    let start = stored.into_iter().chain(outlined).min()?;
     let ns = match (meta.base_time_ns, meta.clock) {
         (0, ClockDomain::RealTime) => start,
         (0, _) => return None,

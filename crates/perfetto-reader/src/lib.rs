@@ -42,7 +42,7 @@ use byte_source::Source;
 use trace_model::Trace;
 
 pub use error::Error;
-pub use options::{ArgPolicy, HostSlices, ReadOptions};
+pub use options::{ArgPolicy, HostSlices, Outlining, ReadOptions};
 pub use sniff::{Format, sniff};
 pub use source_issues::SOURCE_INCOMPLETE;
 

@@ -34,7 +34,7 @@ pub use files::{
     expand, expand_ranks, explain_folder, is_package, is_trace, short_name, without_events,
 };
 pub use label::labels;
-pub use nsys::{file_of, is_large_export};
+pub use nsys::{file_of, is_large};
 pub use nsys_db::{Work as PassedWork, WorkKind as PassedKind};
 pub use rank::{Ranks, rank_in_name, ranks, refuse_other_jobs};
 pub use read::{

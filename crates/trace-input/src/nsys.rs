@@ -1,7 +1,6 @@
 //! Exports of Nsight Systems: files, folders, and single processes of them.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use byte_source::{Source, remote};
@@ -28,8 +27,14 @@ pub fn file_of(path: &Path) -> &Path {
 /// has several times the size of its file.
 const LARGE: u64 = 128 << 20;
 
-/// Returns `true` for a database so large that not all calls of its host should be kept.
-pub fn is_large_export(path: &Path) -> bool {
+/// Size of the text of a JSON recording for which that holds, in bytes: a trace of all is nearly as large.
+const LARGE_TEXT: u64 = 1 << 30;
+
+/// How many times larger the text of a compressed JSON recording is than its file, at least.
+const COMPRESSED: u64 = 8;
+
+/// Returns `true` for a recording so large that not all of its host should be kept: a database, or JSON.
+pub fn is_large(path: &Path) -> bool {
     let path = file_of(path);
     let bytes = match remote::stat(path) {
         Ok(Some(object)) => object.bytes,
@@ -40,13 +45,27 @@ pub fn is_large_export(path: &Path) -> bool {
     }
     let head = match remote::is_url(path) {
         true => remote_head(path),
-        false => {
-            let mut head = [0; 16];
-            let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-            read.ok().map(|()| head)
-        }
+        false => head_of(path),
     };
-    head.is_some_and(|head| byte_source::magic::looks_like_sqlite(&head))
+    let Some(head) = head else {
+        return false;
+    };
+    let name = path.to_string_lossy();
+    let text = match name.ends_with(byte_source::logical_name(&name)) {
+        true => bytes,
+        false => bytes.saturating_mul(COMPRESSED),
+    };
+    let is_json = matches!(
+        byte_source::magic::first_non_blank(byte_source::magic::skip_utf8_bom(&head)),
+        Some(b'{' | b'[')
+    );
+    byte_source::magic::looks_like_sqlite(&head) || (is_json && text > LARGE_TEXT)
+}
+
+/// Returns the first bytes of a file, decompressed.
+fn head_of(path: &Path) -> Option<[u8; 16]> {
+    let source = Source::open(path, &byte_source::OpenOptions::default());
+    source.ok()?.head(16).ok()?.try_into().ok()
 }
 
 /// Returns the first bytes of an object.

@@ -85,6 +85,10 @@ fn read_quietly(
     if options.compat {
         options.snap_ns = 0;
     }
+    // Where outlines do not suffice, the file is read again.
+    if !byte_source::remote::is_file(path) {
+        options.outline = None;
+    }
     let of = (&options, take);
     let (mut read, is_passed) = read_format(path, input, verbosity, counter, clock_shift_ns, of)?;
     read.trace.set_kernel_rules(options.kernel_rules);
@@ -136,7 +140,7 @@ fn read_format(
     let (name, found) = match nsys::open_path(path)? {
         Some(found) => (path.display().to_string(), found),
         None => {
-            let source = Source::open(path, &input.open_options(Some(counter)))?;
+            let source = Source::open(path, &input.open_options(Some(Arc::clone(&counter))))?;
             (source.name().to_owned(), nsys::open(source, path)?)
         }
     };
@@ -168,7 +172,16 @@ fn read_format(
         return Ok(whole(name, trace));
     }
     let read = Stage::time("read", verbosity, || {
-        perfetto_reader::read(source, options)
+        let trace = perfetto_reader::read(source, options)?;
+        let outlining = options.outline.as_ref();
+        if outlining.is_none_or(|outlining| outlining.suffices(&trace)) {
+            return Ok(trace);
+        }
+        drop(trace);
+        let mut options = options.clone();
+        options.outline = None;
+        let again = Source::open(path, &input.open_options(Some(counter)))?;
+        perfetto_reader::read(again, &options)
     });
     let trace = read.map_err(|error| {
         let names_the_file = error.to_string().starts_with(&name);
@@ -245,7 +258,7 @@ fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
 /// Returns a warning if a file holds no event, so that its tables are empty.
 pub fn nothing_inside(read: &NamedTrace) -> Option<String> {
     let trace = &read.trace;
-    let is_empty = trace.is_empty() && trace.counters().is_empty();
+    let is_empty = trace.is_empty() && trace.outlines().is_empty() && trace.counters().is_empty();
     is_empty.then(|| {
         format!(
             "warning: {}: the file holds no events: its tables are empty, which says nothing about the run",

@@ -20,6 +20,7 @@ pub mod interval;
 pub mod kernel;
 mod lane_times;
 mod meta;
+mod outline;
 pub mod parallel;
 pub mod ranks;
 #[cfg(feature = "serde")]
@@ -45,6 +46,7 @@ pub use ids::{
 pub use intern::StringTable;
 pub use lane_times::LaneTimes;
 pub use meta::{Distributed, Limit, Metadata, ProcessGroup};
+pub use outline::{OutlineGroup, Outlines};
 pub use table::args::{Arg, ArgKind, ArgShapeId, ArgStore, ArgValue, ArgsRef, bare_key};
 pub use table::counter::{CounterSample, CounterTable};
 pub use table::flow::Flow;

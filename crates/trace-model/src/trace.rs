@@ -6,6 +6,7 @@ use crate::ids::{FlowId, ProcessId, SliceId, StrId, ThreadId, TrackId};
 use crate::intern::StringTable;
 use crate::kernel::KernelRules;
 use crate::meta::Metadata;
+use crate::outline::Outlines;
 use crate::parallel::both;
 use crate::table::args::{ArgKind, ArgStore, ArgValue, ArgsRef, bare_key};
 use crate::table::counter::CounterTable;
@@ -21,6 +22,7 @@ use crate::time::{Nanos, TimeRange, Timestamp};
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) slices: SliceTable,
+    pub(crate) outlines: Outlines,
     thread_time: ThreadTime,
     /// Slices by track: those of track `t` are `by_track[track_start[t]..track_start[t + 1]]`.
     by_track: Vec<SliceId>,
@@ -63,7 +65,7 @@ impl Trace {
         reason = "the one call is in `seal`, part by part"
     )]
     pub(crate) fn seal(
-        slices: SliceTable,
+        (slices, outlines): (SliceTable, Outlines),
         thread_time: ThreadTime,
         flows: Vec<Flow>,
         counters: CounterTable,
@@ -88,7 +90,9 @@ impl Trace {
         let ends_and_flows = || {
             let ends = slices.ts.iter().zip(&slices.dur);
             let ends = ends.map(|(&t, &d)| t.saturating_add(d.max(0)));
-            let end = ends.chain(counters.ts.iter().copied()).max().unwrap_or(0);
+            let outlined = outlines.groups().iter().map(|group| group.last_ns);
+            let ends = ends.chain(counters.ts.iter().copied());
+            let end = ends.chain(outlined).max().unwrap_or(0);
             (end, index(|f| f.from), index(|f| f.to))
         };
         let ((by_track, track_start), (end, flows_by_from, flows_by_to)) = both(
@@ -98,6 +102,7 @@ impl Trace {
         );
         Self {
             slices,
+            outlines,
             thread_time,
             by_track,
             track_start,
@@ -121,6 +126,11 @@ impl Trace {
     /// Returns the number of slices.
     pub fn len(&self) -> usize {
         self.slices.len()
+    }
+
+    /// Returns the slices of which only the outline is kept: none, unless the reader was told to.
+    pub fn outlines(&self) -> &Outlines {
+        &self.outlines
     }
 
     /// Returns `true` if there are no slices.
@@ -270,15 +280,15 @@ impl Trace {
 
     /// Returns the time from the first start to the last end; empty at 0 for an empty trace.
     pub fn span(&self) -> TimeRange {
-        let first = self
-            .slices
-            .ts
-            .first()
-            .into_iter()
+        let outlined = self.outlines.groups().iter().map(|group| group.first_ns);
+        let stored = self.slices.ts.first().into_iter();
+        let first = stored
             .chain(self.counters.ts.first())
+            .copied()
+            .chain(outlined)
             .min();
         TimeRange::new(
-            Timestamp::from_nanos(first.copied().unwrap_or(0)),
+            Timestamp::from_nanos(first.unwrap_or(0)),
             Timestamp::from_nanos(self.end),
         )
     }
@@ -309,6 +319,12 @@ impl Trace {
         })
     }
 
+    /// Returns the name of a category.
+    pub(crate) fn category_name(&self, id: CategoryId) -> Option<&str> {
+        let name = self.categories.get(id.index()?)?;
+        Some(self.strings.get(*name))
+    }
+
     /// Returns the dictionary entry of a category, if any slice of the file used it.
     pub fn find_category(&self, name: &str) -> Option<CategoryId> {
         self.categories()
@@ -319,6 +335,7 @@ impl Trace {
     /// Returns the memory used, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.slices.heap_bytes()
+            + self.outlines.heap_bytes()
             + self.by_track.capacity() * 4
             + self.flows.capacity() * size_of::<Flow>()
             + (self.flows_by_from.capacity() + self.flows_by_to.capacity()) * 4

@@ -26,6 +26,8 @@ mod inputs;
 #[cfg(test)]
 mod nsys;
 #[cfg(test)]
+mod outlines;
+#[cfg(test)]
 mod rewrite;
 #[cfg(test)]
 mod roofline;

@@ -25,6 +25,11 @@ struct Key {
     last: (u64, usize),
 }
 
+/// Returns the full key of an argument.
+pub(super) fn arg_key(key: &str) -> String {
+    format!("args.{key}")
+}
+
 /// All keys so far. Events of one kind have the same keys in the same order, so most keys are found
 /// by one comparison with the key that followed last time.
 #[derive(Default)]
@@ -208,10 +213,7 @@ impl Part<'_> {
             Wanted::None => false,
             Wanted::Only(list) => list.iter().any(|k| **k == *key.as_bytes()),
         };
-        let id = is_wanted.then(|| {
-            key.insert_str(0, "args.");
-            self.batch.strings.intern(&key)
-        });
+        let id = is_wanted.then(|| self.batch.strings.intern(&arg_key(&key)));
         let keys = &mut self.keys;
         let at = keys.keys.len();
         let is_plain = !escaped && !repairs.invalid_utf8;

@@ -2,7 +2,7 @@
 
 use trace_model::TimeRange;
 
-use crate::{ArgPolicy, ReadOptions};
+use crate::{ArgPolicy, Outlining, ReadOptions};
 
 /// Selects the slice arguments to keep.
 pub(super) enum Wanted {
@@ -15,7 +15,11 @@ pub(super) struct Config {
     pub(super) compat: bool,
     pub(super) args: Wanted,
     pub(super) categories: Option<Vec<Box<[u8]>>>,
+    /// Slices of which only the outline is kept.
+    pub(super) outline: Option<Outlining>,
     pub(super) range: TimeRange,
+    /// Whether the stacks of events are kept.
+    pub(super) stacks: bool,
     pub(super) max_depth: usize,
     pub(super) places: usize,
     /// Size of the pieces that are read and scanned independently, in bytes.
@@ -38,7 +42,7 @@ const MAX_EVENT: usize = 64 << 20;
 impl Config {
     pub(super) fn new(options: &ReadOptions) -> Self {
         let bytes = |list: &Vec<String>| list.iter().map(|s| s.as_bytes().into()).collect();
-        Self {
+        let mut config = Self {
             compat: options.compat,
             args: match &options.args {
                 ArgPolicy::All => Wanted::All,
@@ -46,7 +50,9 @@ impl Config {
                 ArgPolicy::Only(keys) => Wanted::Only(bytes(keys)),
             },
             categories: options.categories.as_ref().map(bytes),
+            outline: options.outline.clone().filter(|_| !options.compat),
             range: options.range.unwrap_or(TimeRange::ALL),
+            stacks: false,
             max_depth: options.max_depth,
             places: options.places,
             chunk: match options.chunk_bytes {
@@ -54,7 +60,9 @@ impl Config {
                 n => n.min(LONGEST_CHUNK),
             },
             max_event: MAX_EVENT,
-        }
+        };
+        config.stacks = super::frames::are_wanted(&config);
+        config
     }
 
     /// Returns `true` if the projection leaves out slices.

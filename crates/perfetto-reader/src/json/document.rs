@@ -4,6 +4,7 @@ use trace_model::{IssueKind, Place};
 
 use super::array::Reached;
 use super::config::Config;
+use super::frames::{self, Frames};
 use super::merge::Merged;
 use super::meta;
 use super::part::Part;
@@ -25,6 +26,8 @@ enum State {
     Members,
     /// In the value of this key.
     Value(String, Skipper),
+    /// Between the members of the table of stack frames.
+    Frames,
     /// In an array of events.
     Events,
     /// In an array of events, searching for the start of the next event.
@@ -62,6 +65,8 @@ pub(super) struct Document<'c> {
     config: &'c Config,
     name: String,
     pub(super) merged: Merged,
+    /// Stack frames to which events refer.
+    pub(super) frames: Frames,
     state: State,
     form: Form,
     /// Text not consumed yet, and its offset in the document.
@@ -85,6 +90,7 @@ impl<'c> Document<'c> {
             config,
             name,
             merged: Merged::default(),
+            frames: Frames::default(),
             state: State::Start,
             form: Form::Object,
             carry: Vec::new(),
@@ -176,6 +182,7 @@ impl<'c> Document<'c> {
                 State::Start => self.start(at, is_last)?,
                 State::Members => self.member(at)?,
                 State::Value(..) => self.value(at),
+                State::Frames => self.frame(at)?,
                 State::Events => self.events(at, is_last),
                 State::Search => self.search(at),
                 State::Done => self.trailing(at, is_last),
@@ -259,9 +266,42 @@ impl<'c> Document<'c> {
         if self.keys.len() < MAX_KEYS {
             self.keys.push(key.clone());
         }
+        if key == frames::TABLE && first == b'{' && self.config.stacks {
+            self.state = State::Frames;
+            return Ok(Step::To(value + 1));
+        }
         let skipper = Skipper::new(meta::is_wanted(&key));
         self.state = State::Value(key, skipper);
         Ok(Step::To(value))
+    }
+
+    /// Steps over one member of the table of stack frames, which may be of any size.
+    fn frame(&mut self, at: usize) -> Result<Step, Error> {
+        let (id, value, first) = match self.next_member(at) {
+            Ok(Member::Value(id, value, first)) => (id, value, first),
+            Ok(Member::End(end)) => {
+                self.state = State::Members;
+                return Ok(Step::To(end));
+            }
+            Err(Stop::More) => return Ok(Step::Wait(at)),
+            Err(Stop::Bad(fault)) => return self.lost(at, fault.text()),
+        };
+        let mut skipper = Skipper::new(true);
+        let rest = self.carry.get(value..).unwrap_or_default();
+        let (used, ended) = skipper.feed(rest);
+        if !ended && used < self.config.max_event {
+            return Ok(Step::Wait(at));
+        }
+        let kept = skipper.into_kept().filter(|_| ended && first == b'{');
+        if !kept.is_some_and(|kept| self.frames.add(&id, &kept)) {
+            let place = Place::Byte(self.carry_at + value as u64);
+            let diagnostics = &mut self.merged.builder.diagnostics;
+            diagnostics.note(IssueKind::JsonBadField, place, frames::TABLE);
+        }
+        if !ended {
+            return self.lost(value, "a stack frame is too long");
+        }
+        Ok(Step::To(value + used))
     }
 
     fn next_member(&self, at: usize) -> Scan<Member> {
@@ -450,7 +490,7 @@ impl<'c> Document<'c> {
             State::Done | State::Ignore => true,
             // The closing bracket of a bare array may be missing.
             State::Events => self.form == Form::Array && !is_pending,
-            State::Members | State::Value(..) | State::Search => false,
+            State::Members | State::Value(..) | State::Frames | State::Search => false,
         };
         self.refuse_others(is_complete)?;
         if !is_complete {

@@ -174,6 +174,17 @@ impl Part<'_> {
                 .hidden_begin(lane, ts, without_args(name, category));
             return Ok(());
         }
+        if let (Extent::Complete(dur), Some(named), true, true) = (
+            extent,
+            name,
+            f.category.is_some(),
+            matches!(f.bind_id, Field::Missing),
+        ) && self.is_outlined(named)
+        {
+            self.read_args(w, f)?;
+            self.batch.outline(lane, ts, dur, (name, category));
+            return Ok(());
+        }
         let data = SliceData {
             name,
             category,
@@ -210,19 +221,35 @@ impl Part<'_> {
 
     #[inline(always)]
     pub(super) fn args_of(&mut self, w: &[u8], f: &Fields) -> Scan<ArgsRef> {
-        let Some(args) = f.args else {
-            return Ok(ArgsRef::NONE);
-        };
-        if !f.args_read {
-            if matches!(self.config.args, Wanted::None) || !has_arguments(f.phase) {
+        let has_stack = !matches!((f.stack, f.stack_frame), (Field::Missing, Field::Missing));
+        if !self.read_args(w, f)? {
+            if !has_stack {
                 return Ok(ArgsRef::NONE);
             }
-            self.late_args(w, args)?;
+            self.list.clear();
+        }
+        if has_stack && self.config.stacks {
+            self.add_stack(w, f)?;
         }
         if self.list.is_empty() {
             return Ok(ArgsRef::NONE);
         }
         Ok(self.batch.args(&self.list))
+    }
+
+    /// Reads the arguments of the event into the list, unless they are there; returns `false` if there are none.
+    #[inline(always)]
+    fn read_args(&mut self, w: &[u8], f: &Fields) -> Scan<bool> {
+        let Some(args) = f.args else {
+            return Ok(false);
+        };
+        if !f.args_read {
+            if matches!(self.config.args, Wanted::None) || !has_arguments(f.phase) {
+                return Ok(false);
+            }
+            self.late_args(w, args)?;
+        }
+        Ok(true)
     }
 
     #[inline(never)]

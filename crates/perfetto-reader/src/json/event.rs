@@ -99,6 +99,10 @@ pub(super) struct Fields {
     pub(super) bind_point: Field,
     pub(super) flow_in: bool,
     pub(super) flow_out: bool,
+    /// Id of the frame of the table that was running.
+    pub(super) stack_frame: Field,
+    /// The frames that were running, the outermost first.
+    pub(super) stack: Field,
     pub(super) args: Option<Args>,
     /// `true` if the arguments are already in the part's list.
     pub(super) args_read: bool,
@@ -137,6 +141,8 @@ const FLOW_OUT: u64 = key("flow_out");
 const SCOPE: u64 = key("s");
 const BP: u64 = key("bp");
 const ARGS: u64 = key("args");
+const SF: u64 = key("sf");
+const STACK: u64 = key("stack");
 /// A value that no key packs to: a zero byte before others.
 const UNKNOWN: u64 = 1 << 8;
 
@@ -197,6 +203,8 @@ fn is_known(key: u64) -> bool {
             | SCOPE
             | BP
             | ARGS
+            | SF
+            | STACK
     )
 }
 
@@ -336,6 +344,8 @@ impl Part<'_> {
             TDUR => self.time(w, at, first, &mut fields.thread_dur),
             ID2 => self.any_field(w, at, first, &mut fields.id2),
             BIND_ID => self.any_field(w, at, first, &mut fields.bind_id),
+            SF => self.any_field(w, at, first, &mut fields.stack_frame),
+            STACK => self.any_field(w, at, first, &mut fields.stack),
             FLOW_IN => self.flag(w, at, first, &mut fields.flow_in),
             FLOW_OUT => self.flag(w, at, first, &mut fields.flow_out),
             _ => self.checked_value(w, at, first),

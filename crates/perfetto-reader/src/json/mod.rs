@@ -8,6 +8,8 @@
 //! event starts in its piece, and the guess is used only if the scan of everything before arrives
 //! exactly there. The result is that of a sequential scan, whatever the number of threads.
 //!
+//! The stack of an event, from the document's table of frames or of its own, becomes the argument `call chain` of its slice.
+//!
 //! The contents of arguments that are not kept are stepped over and not checked. With a projection
 //! by category or time, flows bind only to slices that start exactly at the time of the flow event:
 //! others may be hidden by slices that were not kept.
@@ -21,6 +23,7 @@ mod describe;
 mod document;
 mod emit;
 mod event;
+mod frames;
 mod merge;
 mod meta;
 mod number;
@@ -92,7 +95,12 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     document.finish()?;
 
     let input_bytes = document.bytes();
+    let frames = std::mem::take(&mut document.frames);
     let mut merged = document.merged;
+    if config.stacks {
+        frames.resolve(&mut merged.builder);
+        drop(frames);
+    }
     let diagnostics = &mut merged.builder.diagnostics;
     if is_utf16 {
         diagnostics.count(IssueKind::Utf16Transcoded, Place::Byte(0));
@@ -118,6 +126,10 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     finish.snap_ns = options.snap_ns;
     finish.keep_negative = options.keep_negative;
     finish.cut_all = config.compat;
+    if let Some(outlining) = &config.outline {
+        finish.keep_outlines = outlining.keeps();
+        finish.whole_within_kept = outlining.is_whole_within_kept();
+    }
     finish.binding = match (config.is_projected(), config.compat) {
         (true, _) => FlowBinding::ExactOnly,
         (_, true) => FlowBinding::TopOfStack,

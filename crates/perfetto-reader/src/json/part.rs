@@ -89,6 +89,8 @@ pub(super) struct Category {
     pub(super) id: CategoryId,
     pub(super) is_device: bool,
     pub(super) is_wanted: bool,
+    /// By name, whether only the outlines of such slices are kept.
+    outlined: Vec<Option<bool>>,
 }
 
 /// Number of slots of the name cache.
@@ -240,6 +242,7 @@ impl<'c> Part<'c> {
                 None => true,
                 Some(list) => text.is_some() && list.iter().any(|c| **c == *decoded.as_bytes()),
             },
+            outlined: Vec::new(),
         };
         let id = text.map_or(CategoryId::NONE, |id| self.batch.category(id));
         if self.categories.len() >= CATEGORY_SLOTS {
@@ -247,6 +250,30 @@ impl<'c> Part<'c> {
         }
         self.categories.push(Category { id, ..category });
         Ok(self.categories.len() - 1)
+    }
+
+    /// Returns `true` if only the outline is kept of a slice of this name and of the category looked up last.
+    #[inline]
+    pub(super) fn is_outlined(&mut self, name: StrId) -> bool {
+        let Some(outlining) = &self.config.outline else {
+            return false;
+        };
+        let Some(category) = self.categories.get_mut(self.last_category) else {
+            return false;
+        };
+        let Some(text) = category.text else {
+            return false;
+        };
+        if let Some(Some(verdict)) = category.outlined.get(name.index()) {
+            return *verdict;
+        }
+        let strings = &self.batch.strings;
+        let verdict = outlining.selects(strings.get(text), strings.get(name));
+        if category.outlined.len() <= name.index() {
+            category.outlined.resize(name.index() + 1, None);
+        }
+        category.outlined[name.index()] = Some(verdict);
+        verdict
     }
 
     /// Returns the lane of a thread; creates it if needed.

@@ -8,7 +8,11 @@ mod json_events;
 #[cfg(test)]
 mod json_golden;
 #[cfg(test)]
+mod json_outlines;
+#[cfg(test)]
 mod json_reference;
+#[cfg(test)]
+mod json_stacks;
 #[cfg(test)]
 mod json_support;
 #[cfg(test)]

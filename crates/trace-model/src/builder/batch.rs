@@ -165,10 +165,25 @@ impl Tag {
 pub(crate) struct Hidden {
     pub(crate) lane: LaneId,
     pub(crate) name: Option<StrId>,
+    /// Duration of an outline, [`LONG`] if it is in a list of its own; see [`EventColumns::outlined_dur`].
+    pub(crate) dur: u32,
     pub(crate) category: CategoryId,
-    /// `true` for a state, which ends the state before it on its lane.
-    pub(crate) is_state: bool,
+    pub(crate) what: HiddenKind,
 }
+
+/// What a slice that is not kept is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HiddenKind {
+    /// One that a later end event closes.
+    Begin,
+    /// A state, which ends the state before it on its lane.
+    State,
+    /// A complete slice that takes its place among the others.
+    Outline,
+}
+
+/// Stands for a duration that 32 bits do not hold.
+const LONG: u32 = u32::MAX;
 
 /// Columns of events in file order.
 #[derive(Clone, Debug, Default)]
@@ -189,6 +204,8 @@ pub(crate) struct EventColumns {
     pub(crate) end_data: Vec<(u32, EndData)>,
     // rows of slices that are not kept
     pub(crate) hidden: Vec<Hidden>,
+    /// (row of `hidden`, duration) of long outlines, ascending by row.
+    pub(crate) hidden_long: Vec<(u32, i64)>,
     // rows of flow events
     pub(crate) flow: Vec<(LaneId, FlowPoint)>,
     /// (event, flow) of flows attached to slice and end events, ascending by event.
@@ -199,6 +216,43 @@ pub(crate) struct EventColumns {
     pub(crate) counter_value: Vec<f64>,
     /// (sample, lane) of samples that came with an event of that lane, ascending by sample.
     pub(crate) counter_host: Vec<(u32, LaneId)>,
+}
+
+impl EventColumns {
+    /// Returns the duration of the outline in this row of `hidden`; `None` if it is no outline.
+    pub(crate) fn outlined_dur(&self, row: usize) -> Option<i64> {
+        let hidden = self.hidden.get(row)?;
+        if hidden.what != HiddenKind::Outline {
+            return None;
+        }
+        if hidden.dur != LONG {
+            return Some(i64::from(hidden.dur));
+        }
+        let at = self
+            .hidden_long
+            .binary_search_by_key(&row, |&(row, _)| row as usize);
+        Some(at.map_or(i64::from(LONG), |at| self.hidden_long[at].1))
+    }
+
+    /// Makes the outline in this row of `hidden` a slice like others, without arguments; returns its row.
+    pub(crate) fn keep_outline(&mut self, row: usize) -> usize {
+        let dur = self.outlined_dur(row).unwrap_or(0);
+        let hidden = self.hidden[row];
+        self.dur.push(dur);
+        self.lane.push(hidden.lane);
+        self.name.push(hidden.name);
+        self.category.push(hidden.category);
+        self.args.push(ArgsRef::NONE);
+        self.dur.len() - 1
+    }
+
+    /// Returns the longest duration, 0 without any.
+    pub(crate) fn longest(&self) -> i64 {
+        let outlines = self.hidden.iter().map(|hidden| i64::from(hidden.dur));
+        let long = self.hidden_long.iter().map(|&(_, dur)| dur);
+        let all = self.dur.iter().copied().chain(outlines).chain(long);
+        all.fold(0, i64::max)
+    }
 }
 
 /// Events in file order with the strings, categories and arguments that they use.
@@ -265,6 +319,54 @@ impl EventBatch {
             .unwrap_or(ArgsRef::NONE)
     }
 
+    /// Replaces the texts of the argument `key` (with its prefix) of slices: `by` is called once for each distinct text and
+    /// returns what replaces it, and `true` if that is sound; `unsound` is called with the time of each slice where it is not.
+    ///
+    /// Cost: a pass over the slices, if any has the argument.
+    pub fn replace_texts(
+        &mut self,
+        key: &str,
+        mut by: impl FnMut(&str) -> Option<(String, bool)>,
+        mut unsound: impl FnMut(i64),
+    ) {
+        let Some(key) = self.strings.find(key) else {
+            return;
+        };
+        let positions = self.args.text_positions(key);
+        if positions.iter().all(Option::is_none) {
+            return;
+        }
+        let mut known: FxHashMap<u64, Option<(u64, bool)>> = FxHashMap::default();
+        let columns = &self.columns;
+        for (tag, ts) in columns.tag.iter().zip(&columns.ts) {
+            if !matches!(
+                tag.kind(),
+                EventKind::Complete | EventKind::Begin | EventKind::Instant | EventKind::State
+            ) {
+                continue;
+            }
+            let args = columns.args[tag.row()];
+            let Some(Some(position)) = positions.get(usize::from(args.shape.0)) else {
+                continue;
+            };
+            let at = args.offset as usize + position;
+            let Some(word) = self.args.words.get_mut(at) else {
+                continue;
+            };
+            let found = *known.entry(*word).or_insert_with(|| {
+                let text = StrId::new(usize::try_from(*word).ok()?)?;
+                let (text, is_sound) = by(self.strings.get(text))?;
+                Some((self.strings.intern(&text).index() as u64, is_sound))
+            });
+            if let Some((text, is_sound)) = found {
+                *word = text;
+                if !is_sound {
+                    unsound(*ts);
+                }
+            }
+        }
+    }
+
     /// Returns the number of events pushed, counters not included.
     pub fn len(&self) -> usize {
         self.columns.ts.len()
@@ -321,10 +423,38 @@ impl EventBatch {
         let hidden = Hidden {
             lane,
             name: data.name,
+            dur: 0,
             category: data.category,
-            is_state: false,
+            what: HiddenKind::Begin,
         };
         self.hidden(ts, hidden);
+    }
+
+    /// Adds a slice with known duration (`dur` >= 0) of which only the outline is kept: it nests among the others, moves them to
+    /// overflow tracks, and counts in [`Trace::outlines`](crate::Trace::outlines), but is none of
+    /// [`Trace::slices`](crate::Trace::slices). Costs 28 bytes until the trace is sealed, and nothing then.
+    pub fn outline(
+        &mut self,
+        lane: LaneId,
+        ts: i64,
+        dur: i64,
+        (name, category): (Option<StrId>, CategoryId),
+    ) {
+        let row = self.columns.hidden.len();
+        let short = u32::try_from(dur.max(0)).ok().filter(|dur| *dur != LONG);
+        let hidden = Hidden {
+            lane,
+            name,
+            dur: short.unwrap_or(LONG),
+            category,
+            what: HiddenKind::Outline,
+        };
+        if self.hidden(ts, hidden)
+            && short.is_none()
+            && let Ok(row) = u32::try_from(row)
+        {
+            self.columns.hidden_long.push((row, dur));
+        }
     }
 
     /// Adds a state that is not kept but ends the state before it.
@@ -332,16 +462,19 @@ impl EventBatch {
         let hidden = Hidden {
             lane,
             name: None,
+            dur: 0,
             category: CategoryId::NONE,
-            is_state: true,
+            what: HiddenKind::State,
         };
         self.hidden(ts, hidden);
     }
 
-    fn hidden(&mut self, ts: i64, hidden: Hidden) {
-        if self.event(ts, EventKind::Hidden, self.columns.hidden.len()) {
+    fn hidden(&mut self, ts: i64, hidden: Hidden) -> bool {
+        let is_added = self.event(ts, EventKind::Hidden, self.columns.hidden.len());
+        if is_added {
             self.columns.hidden.push(hidden);
         }
+        is_added
     }
 
     /// Closes a slice.
@@ -509,6 +642,10 @@ impl EventBatch {
             };
             (row + end_base, data)
         }));
+        let hidden_base = u32::try_from(hidden).unwrap_or(u32::MAX);
+        let long = from.hidden_long.iter();
+        to.hidden_long
+            .extend(long.map(|&(row, dur)| (row.saturating_add(hidden_base), dur)));
         to.hidden.extend(from.hidden.iter().map(|h| Hidden {
             lane: lanes[h.lane.index()],
             name: h.name.map(string),

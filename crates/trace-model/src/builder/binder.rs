@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::builder::attached::AttachedFlows;
 use crate::builder::batch::{FlowPoint, FlowRole};
 use crate::builder::flow_ends::FlowEnds;
+use crate::builder::nest::OUTLINED;
 use crate::diagnostics::{Diagnostics, IssueKind, Place};
 use crate::ids::SliceId;
 use crate::table::flow::Flow;
@@ -67,6 +68,8 @@ pub(crate) struct Binder {
     attached: AttachedFlows,
     ends: FlowEnds,
     arrows: Vec<Flow>,
+    /// Arrows from or to a slice of which only the outline is kept: all, and those whose other end is kept.
+    outlined: (u64, u64),
     diagnostics: Diagnostics,
 }
 
@@ -83,6 +86,7 @@ impl Binder {
             ends: FlowEnds::new(attached.numbered()),
             attached,
             arrows: Vec::new(),
+            outlined: (0, 0),
             diagnostics,
         }
     }
@@ -147,6 +151,11 @@ impl Binder {
     }
 
     fn arrow(&mut self, from: SliceId, to: SliceId, point: FlowPoint) {
+        if from == OUTLINED || to == OUTLINED {
+            self.outlined.0 += 1;
+            self.outlined.1 += u64::from(from != to);
+            return;
+        }
         self.arrows.push(Flow {
             from,
             to,
@@ -154,6 +163,11 @@ impl Binder {
             category: point.category,
             name: point.name,
         });
+    }
+
+    /// Returns the number of arrows from or to slices of which only the outline is kept, and of those whose other end is kept.
+    pub(crate) fn outlined(&self) -> (u64, u64) {
+        self.outlined
     }
 
     /// Returns all arrows and issues. `ts` are the slices' times: an arrow runs from the earlier

@@ -84,6 +84,11 @@ pub struct FinishOptions {
     /// `true` to keep events and samples before time zero. Default is `false`: they are counted and
     /// dropped, as in Perfetto's trace processor.
     pub keep_negative: bool,
+    /// `true` to keep outlines ([`EventBatch::outline`]) for [`Trace::excerpts`]. Default is `false`: they are counted.
+    pub keep_outlines: bool,
+    /// `true` to make an outline a slice like others if the innermost slice of the categories of outlines around it is one that is
+    /// kept: of what a reader keeps, everything inside is known. Default is `false`.
+    pub whole_within_kept: bool,
 }
 
 /// Error of building a trace.

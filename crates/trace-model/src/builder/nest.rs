@@ -3,11 +3,14 @@
 //! The rules of nesting and end matching follow Perfetto's trace processor (`slice_tracker.cc`), so
 //! that tables can be compared row by row; deviations are policies.
 
-use crate::builder::batch::{EndData, EventColumns, EventKind, FlowPoint, FlowRole, LaneTracks};
+use crate::builder::batch::{
+    EndData, EventColumns, EventKind, FlowPoint, FlowRole, HiddenKind, LaneTracks,
+};
 use crate::builder::binder::{Binder, BoundEvent, Outbox};
 use crate::builder::{FinishOptions, FlowBinding, OverlapPolicy};
 use crate::diagnostics::{Diagnostics, IssueKind, Place};
-use crate::ids::{LaneId, SliceId, TrackId};
+use crate::ids::{LaneId, MAX_ROWS, SliceId, TrackId};
+use crate::outline::{OutlineRow, Outlines};
 use crate::table::args::ArgsRef;
 use crate::table::slice::{CategoryId, OPEN};
 use crate::table::track::{Track, TrackKind};
@@ -19,16 +22,27 @@ const MAX_DEPTH: usize = 512;
 /// bound the time for files in which all slices overlap each other.
 const MAX_OVERFLOW: usize = 1024;
 
+/// Id of each slice of which only the outline is kept; above those of stored slices.
+pub(crate) const OUTLINED: SliceId = SliceId::new(MAX_ROWS).expect("the last id exists");
+
 /// An open slice on the stack of a track.
 #[derive(Clone, Copy)]
 struct Open {
     ts: i64,
     /// Duration; [`OPEN`] while unknown.
     dur: i64,
-    /// `None` for a slice that is not kept.
+    /// [`OUTLINED`] for an outline, `None` for another slice that is not kept.
     id: Option<SliceId>,
     /// Row of the raw columns, or of those of slices that are not kept.
     row: u32,
+    /// Number of slices around it.
+    depth: u16,
+}
+
+impl Open {
+    fn kept(&self) -> Option<SliceId> {
+        self.id.filter(|id| *id != OUTLINED)
+    }
 }
 
 #[derive(Default)]
@@ -59,6 +73,17 @@ pub(crate) struct Nested {
     pub(crate) end_args: Vec<(SliceId, ArgsRef)>,
     /// CPU time at the end of slices: (slice, time).
     pub(crate) end_thread_ts: Vec<(SliceId, i64)>,
+    /// Slices of which only the outline is kept.
+    pub(crate) outlines: Outlines,
+}
+
+/// A row of a slice with known duration.
+#[derive(Clone, Copy)]
+enum Row {
+    /// Of the raw columns.
+    Slice(usize),
+    /// Of the slices that are not kept: this event.
+    Outline(usize, usize),
 }
 
 enum Room {
@@ -101,6 +126,8 @@ pub(crate) struct Nester<'a> {
     options: &'a FinishOptions,
     /// `true` for each category whose slices follow each other like the instructions of one thread.
     is_host: &'a [bool],
+    /// Categories of outlines, if what lies within others of these is kept.
+    outlined: Vec<CategoryId>,
     states: Vec<TrackState>,
     flows: Flows<'a>,
     out: Nested,
@@ -118,6 +145,17 @@ impl<'a> Nester<'a> {
         let mut states = Vec::new();
         states.resize_with(tracks.len(), TrackState::default);
         let slices = columns.dur.len();
+        let mut outlined: Vec<CategoryId> = Vec::new();
+        if options.whole_within_kept {
+            for hidden in &columns.hidden {
+                let is_new = hidden.what == HiddenKind::Outline
+                    && outlined.last() != Some(&hidden.category)
+                    && !outlined.contains(&hidden.category);
+                if is_new {
+                    outlined.push(hidden.category);
+                }
+            }
+        }
         let out = Nested {
             ts: Vec::with_capacity(slices),
             row: Vec::with_capacity(slices),
@@ -133,6 +171,7 @@ impl<'a> Nester<'a> {
             diagnostics,
             options,
             is_host,
+            outlined,
             states,
             flows,
             out,
@@ -165,13 +204,14 @@ impl<'a> Nester<'a> {
                 let dur = self.columns.dur[row];
                 let lane = self.columns.lane[row];
                 let track = self.track_of(lane, ts);
+                let row = Row::Slice(row);
                 Bound::of(track.and_then(|track| self.complete(track, ts, dur, row)))
             }
             EventKind::Begin => {
                 let lane = self.columns.lane[row];
                 Bound::of(self.track_of(lane, ts).and_then(|track| {
                     self.make_room(track, ts, OPEN, 0);
-                    self.start(track, track, ts, OPEN, row)
+                    self.start(track, track, ts, OPEN, Row::Slice(row))
                 }))
             }
             EventKind::State => {
@@ -189,7 +229,12 @@ impl<'a> Nester<'a> {
             EventKind::Hidden => {
                 let lane = self.columns.hidden[row].lane;
                 if let Some(track) = self.track_of(lane, ts) {
-                    self.hidden(track, ts, row);
+                    match self.columns.outlined_dur(row) {
+                        Some(dur) => {
+                            self.complete(track, ts, dur, Row::Outline(row, event));
+                        }
+                        None => self.hidden(track, ts, row),
+                    }
                 }
                 return;
             }
@@ -208,8 +253,12 @@ impl<'a> Nester<'a> {
 
     /// Returns the maximum overlap attributed to imprecise clocks: nonzero only for calls and
     /// ranges of a host thread, which cannot overlap.
-    fn snap_ns(&self, row: usize) -> i64 {
-        let category = self.columns.category[row].index();
+    fn snap_ns(&self, row: Row) -> i64 {
+        let category = match row {
+            Row::Slice(row) => self.columns.category[row],
+            Row::Outline(row, _) => self.columns.hidden[row].category,
+        };
+        let category = category.index();
         match category.and_then(|at| self.is_host.get(at)) {
             Some(true) => self.options.snap_ns,
             _ => 0,
@@ -288,7 +337,7 @@ impl<'a> Nester<'a> {
         room
     }
 
-    fn complete(&mut self, track: TrackId, ts: i64, dur: i64, row: usize) -> Option<SliceId> {
+    fn complete(&mut self, track: TrackId, ts: i64, dur: i64, row: Row) -> Option<SliceId> {
         let snap_ns = self.snap_ns(row);
         match self.make_room(track, ts, dur, snap_ns) {
             Room::Fits => return self.start(track, track, ts, dur, row),
@@ -347,31 +396,53 @@ impl<'a> Nester<'a> {
         lane: TrackId,
         ts: i64,
         dur: i64,
-        row: usize,
+        row: Row,
     ) -> Option<SliceId> {
-        let id = SliceId::new(self.out.ts.len())?;
-        let stack = &mut self.states[lane.index()].stack;
+        let next = SliceId::new(self.out.ts.len())?;
+        let stack = &self.states[lane.index()].stack;
         if stack.len() >= MAX_DEPTH {
             self.diagnostics.count(IssueKind::TooDeep, Place::At(ts));
             return None;
         }
-        let parent = top(stack).and_then(|open| open.id);
-        let depth = parent.map_or(0, |p| self.out.depth[p.index()] + 1);
+        let depth = top(stack).map_or(0, |open| open.depth.saturating_add(1));
+        let (id, row) = match row {
+            Row::Slice(row) => (next, row),
+            Row::Outline(row, _) if self.is_within_kept_code(stack) => {
+                (next, self.columns.keep_outline(row))
+            }
+            Row::Outline(row, event) => {
+                let hidden = &mut self.columns.hidden[row];
+                let of = (lane, hidden.category, hidden.name);
+                self.out.outlines.count(of, (ts, dur), depth);
+                if self.options.keep_outlines {
+                    // The lane is no longer needed; the track may be an overflow track.
+                    hidden.lane = LaneId::new(lane.index())?;
+                    let before = self.out.ts.len();
+                    self.out.outlines.rows.push(OutlineRow::new(event, before));
+                }
+                (OUTLINED, row)
+            }
+        };
         #[expect(
             clippy::cast_possible_truncation,
             reason = "rows are below their limits"
         )]
         let row = row as u32;
-        self.out.ts.push(ts);
-        self.out.row.push(row);
-        self.out.track.push(lane);
-        self.out.parent.push(parent);
-        self.out.depth.push(depth);
+        let stack = &mut self.states[lane.index()].stack;
+        if id != OUTLINED {
+            let parent = stack.iter().rev().find_map(Open::kept);
+            self.out.ts.push(ts);
+            self.out.row.push(row);
+            self.out.track.push(lane);
+            self.out.parent.push(parent);
+            self.out.depth.push(depth);
+        }
         stack.push(Open {
             ts,
             dur,
             id: Some(id),
             row,
+            depth,
         });
         self.states[lane.index()].had_open |= dur == OPEN;
         let state = &mut self.states[track.index()];
@@ -387,10 +458,30 @@ impl<'a> Nester<'a> {
         Some(id)
     }
 
+    /// Returns `true` if the innermost code around is kept, and outlines within it are wanted too.
+    fn is_within_kept_code(&self, stack: &[Open]) -> bool {
+        if !self.options.whole_within_kept {
+            return false;
+        }
+        for open in stack.iter().rev() {
+            match open.id {
+                Some(OUTLINED) => return false,
+                None => {}
+                Some(_) => {
+                    let category = self.columns.category[open.row as usize];
+                    if self.outlined.contains(&category) {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
     fn state(&mut self, track: TrackId, ts: i64, row: usize) -> Option<SliceId> {
         self.end_state(track, ts);
         self.make_room(track, ts, OPEN, 0);
-        let id = self.start(track, track, ts, OPEN, row)?;
+        let id = self.start(track, track, ts, OPEN, Row::Slice(row))?;
         let state = &mut self.states[track.index()];
         state.state = state.stack.last().copied();
         Some(id)
@@ -406,7 +497,7 @@ impl<'a> Nester<'a> {
 
     /// Handles a begin or state that is not kept.
     fn hidden(&mut self, track: TrackId, ts: i64, row: usize) {
-        if self.columns.hidden[row].is_state {
+        if self.columns.hidden[row].what == HiddenKind::State {
             self.end_state(track, ts);
             return;
         }
@@ -426,6 +517,7 @@ impl<'a> Nester<'a> {
             dur: OPEN,
             id: None,
             row,
+            depth: 0,
         });
         self.states[track.index()].had_open = true;
     }
@@ -526,7 +618,7 @@ impl<'a> Nester<'a> {
     }
 }
 
-/// Returns the innermost kept slice.
+/// Returns the innermost slice that is kept, or of which the outline is.
 fn top(stack: &[Open]) -> Option<&Open> {
     stack.iter().rev().find(|open| open.id.is_some())
 }

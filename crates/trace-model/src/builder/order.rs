@@ -19,6 +19,9 @@ pub(crate) fn is_far(columns: &EventColumns, event: usize) -> bool {
     let (start, tag) = (columns.ts[event], columns.tag.get(event));
     let dur = match tag {
         Some(tag) if tag.kind() == EventKind::Complete => columns.dur[tag.row()].max(0),
+        Some(tag) if tag.kind() == EventKind::Hidden => {
+            columns.outlined_dur(tag.row()).unwrap_or(0)
+        }
         _ => 0,
     };
     !is_plausible(start, start.saturating_add(dur))
@@ -37,7 +40,7 @@ pub(crate) fn processing_order(
         return (None, left_out);
     };
     let drops = span.first < 0 && !keep_negative;
-    let longest = columns.dur.iter().copied().fold(0, i64::max);
+    let longest = columns.longest();
     // One look at the extremes, as nearly no file has such times.
     let has_far = !is_plausible(span.first, span.first)
         || !is_plausible(span.last, span.last)
@@ -163,13 +166,13 @@ impl Keys {
     }
 
     /// Returns all events; events at equal times are in the order of Chrome's format.
-    fn chrome_order(&self, columns: &EventColumns) -> Vec<u32> {
-        let keys = self.merged(|key| key);
-        let mut list: Vec<u32> = keys.iter().map(|&key| self.event(key)).collect();
-        let time = |i: usize| keys[i] >> self.index_bits;
+    fn chrome_order(self, columns: &EventColumns) -> Vec<u32> {
+        let mut list = self.merged(|key| self.event(key));
+        drop(self);
+        let time = |event: u32| columns.ts[event as usize];
         let mut start = 0;
-        for i in 1..=keys.len() {
-            if i == keys.len() || time(i) != time(start) {
+        for i in 1..=list.len() {
+            if i == list.len() || time(list[i]) != time(list[start]) {
                 if i - start > 1 {
                     order_ties(columns, &mut list[start..i]);
                 }
@@ -217,6 +220,10 @@ fn rank(columns: &EventColumns, event: u32) -> (u8, i64) {
     match tag.kind() {
         EventKind::EndFirst => (0, 0),
         EventKind::Complete if columns.dur[tag.row()] > 0 => (1, -columns.dur[tag.row()]),
+        EventKind::Hidden => match columns.outlined_dur(tag.row()) {
+            Some(dur @ 1..) => (1, -dur),
+            _ => (2, 0),
+        },
         _ => (2, 0),
     }
 }

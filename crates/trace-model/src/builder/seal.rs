@@ -45,7 +45,8 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
         _ => host_categories(&events),
     };
     let how = (options, is_host.as_slice());
-    let (nested, binder) = nest(&mut columns, &lanes, &mut tracks, &mut diagnostics, how);
+    let (mut nested, binder) = nest(&mut columns, &lanes, &mut tracks, &mut diagnostics, how);
+    nested.outlines.set_arrows(binder.outlined());
     let (flows, odd_flows) = binder.finish(&nested.ts);
     diagnostics.merge(odd_flows);
 
@@ -56,6 +57,8 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
             |slice: SliceId| tracks[nested.track[slice.index()].index()].thread.is_some();
         thread_time.retain(|&(slice, ..)| has_thread(slice));
     }
+    let mut outlines = std::mem::take(&mut nested.outlines);
+    outlines.keep(&mut columns, options.snap_ns);
     let slices = gather(columns, &mut events, nested, options.end_args_replace);
     let never_closed = slices.dur.iter().filter(|&&d| d == OPEN).count() as u64;
     if never_closed > 0 {
@@ -71,7 +74,7 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
         );
     }
     Ok(Trace::seal(
-        slices,
+        (slices, outlines),
         thread_time,
         flows,
         counters,
@@ -251,20 +254,29 @@ fn gather(
         lane,
         tag,
         ts: raw_ts,
+        hidden,
+        flow,
         ..
     } = columns;
     drop((lane, tag, raw_ts));
+    drop((hidden, flow));
     fn pick<T: Copy, U>(rows: &[u32], column: &[T], of: impl Fn(T) -> U) -> Vec<U> {
         rows.iter().map(|&r| of(column[r as usize])).collect()
     }
     let rows = &row[..];
+    // Each raw column is freed before the next one is gathered.
     let ((dur, category), (name, mut args_offset, mut args_shape)) = both(
         rows.len(),
-        || (pick(rows, &dur, |d| d), pick(rows, &category, |c| c)),
         || {
-            let name = pick(rows, &name, |n| n);
+            let gathered = pick(rows, &dur, |d| d);
+            drop(dur);
+            (gathered, pick(rows, &category, |c| c))
+        },
+        || {
             let offset = pick(rows, &args, |a| a.offset);
-            (name, offset, pick(rows, &args, |a| a.shape))
+            let shape = pick(rows, &args, |a| a.shape);
+            drop(args);
+            (pick(rows, &name, |n| n), offset, shape)
         },
     );
     for (slice, more) in end_args {

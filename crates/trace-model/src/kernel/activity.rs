@@ -2,6 +2,7 @@
 
 use crate::ids::SliceId;
 use crate::kernel::{Vocabulary, rows};
+use crate::table::slice::CategoryId;
 use crate::trace::{Slice, Trace};
 
 /// Activity of a slice, from its category and name.
@@ -291,6 +292,15 @@ impl ActivityMap {
                 .name_id()
                 .and_then(|name| *self.by_name.get(*table)?.get(name.index())?)
                 .unwrap_or(Activity::OtherApi),
+        }
+    }
+
+    /// Returns the activity of all slices of a category: [`Activity::Other`] where it depends on their names.
+    pub fn of_category(&self, category: CategoryId) -> Activity {
+        let verdict = category.index().and_then(|at| self.by_category.get(at));
+        match verdict {
+            Some(Verdict::Always(activity)) => *activity,
+            _ => Activity::Other,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::correlation::{CorrelationIndex, ExternalIndex, LinkMethod};
 use crate::ids::{DeviceId, SliceId, StreamId};
 use crate::kernel::launched;
 use crate::kernel::{Activity, ActivityMap, Communication, DevicePlaces, KernelClass, Vocabulary};
+use crate::outline::OutlineGroup;
 use crate::trace::{Slice, Trace};
 
 /// Classification and id indexes of one trace; each is built when it is first needed.
@@ -62,6 +63,11 @@ impl<'t> TraceIndex<'t> {
     /// Returns the activity of `slice`.
     pub fn activity(&self, slice: Slice<'_>) -> Activity {
         self.activities.of(slice)
+    }
+
+    /// Returns the activity of slices of which only the outline is kept.
+    pub fn activity_of(&self, group: &OutlineGroup) -> Activity {
+        self.activities.of_category(group.category)
     }
 
     /// Returns `true` if `slice` is a kernel.

@@ -172,7 +172,7 @@ fn slot<T>(table: &mut [Option<T>], name: Option<StrId>) -> Option<&mut Option<T
 
 /// Returns the module of `nn.Module: LlamaAttention_3` and the function of `file.py(12): forward`;
 /// other names are unchanged.
-fn context_name(name: &str) -> &str {
+pub(super) fn context_name(name: &str) -> &str {
     if let Some(module) = name.strip_prefix("nn.Module: ") {
         let (class, number) = module.rsplit_once('_').unwrap_or((module, ""));
         let is_number = number.bytes().all(|b| b.is_ascii_digit());

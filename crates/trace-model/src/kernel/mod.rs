@@ -156,6 +156,30 @@ impl Vocabulary {
         own.or_else(|| KernelRules::builtin().operator(&name))
     }
 
+    /// Returns `true` if kernels of unknown name communicate that the operator `name` launches, unless an operator within it
+    /// decides: without such operators, and what lies within them, no operator matters for [`TraceIndex::communication`].
+    ///
+    /// Cost: the name is matched against many patterns; cache the result for frequent names.
+    pub fn may_communicate(&self, name: &str) -> bool {
+        self.exchange(name).flatten().is_some()
+    }
+
+    /// Returns `true` if a slice of the host with this activity and name, around a launch, may decide or change the class of
+    /// what is launched, or whether that communicates. Of Python functions and operators, no others need to be known for
+    /// [`TraceIndex::class`].
+    ///
+    /// Cost: the name is matched against many patterns; cache the result for frequent names.
+    pub fn may_decide(&self, activity: Activity, name: &str) -> bool {
+        let changes = || !self.context(launched::context_name(name)).is_empty();
+        match activity {
+            Activity::PythonFunction => changes(),
+            Activity::CpuOp => {
+                self.exchange(name).is_some() || self.operator(name).is_some() || changes()
+            }
+            _ => true,
+        }
+    }
+
     /// Returns the classes that some context changes.
     pub(crate) fn changed_by_context(&self) -> Vec<KernelClass> {
         let all = [&self.own, KernelRules::builtin()];

@@ -232,6 +232,14 @@ impl ArgStore {
         Some(ArgsRef { shape, offset })
     }
 
+    /// Returns for each shape the position of the last text with this key.
+    pub(crate) fn text_positions(&self, key: StrId) -> Vec<Option<usize>> {
+        let shapes = self.shapes.iter();
+        shapes
+            .map(|shape| shape.iter().rposition(|one| *one == (key, ArgKind::Str)))
+            .collect()
+    }
+
     fn push_word(&mut self, arg: Arg) {
         if matches!(arg.kind, ArgKind::Str | ArgKind::Json)
             && let Ok(at) = u32::try_from(self.words.len())

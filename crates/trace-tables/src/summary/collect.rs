@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use trace_model::kernel::{Activity, ActivityMap, Vocabulary};
-use trace_model::{ClockDomain, Place, Slice, Trace, Track};
+use trace_model::{ClockDomain, Place, StrId, Trace, Track};
 
 use crate::summary::health::{findings, losses};
 use crate::summary::links::kernel_links;
@@ -72,8 +72,8 @@ impl Tally {
     fn of(trace: &Trace, activities: &ActivityMap) -> Self {
         let mut tally = Self {
             rows: RowCounts {
-                slices: trace.len() as u64,
-                flows: trace.flows().len() as u64,
+                slices: trace.len() as u64 + trace.outlines().len(),
+                flows: trace.flows().len() as u64 + trace.outlines().arrows(),
                 counter_samples: trace.counters().len() as u64,
                 tracks: trace.tracks().len() as u64,
                 processes: trace.processes().len() as u64,
@@ -111,10 +111,11 @@ impl Tally {
             tally.by_track[slice.track_id().index()] += 1;
             let activity = activities.of(slice);
             *tally.by_activity.entry(activity).or_insert(0) += 1;
+            let range = (slice.ts().nanos(), slice.end().nanos());
             if activity.is_device_work() {
-                extend(&mut tally.device, slice);
+                extend(&mut tally.device, range, 1);
             } else if is_host(activity) {
-                extend(&mut tally.host, slice);
+                extend(&mut tally.host, range, 1);
             }
             tally.rows.instants += u64::from(slice.dur().is_some_and(|d| d.get() == 0));
             tally.rows.deepest = tally.rows.deepest.max(slice.depth() as u64 + 1);
@@ -122,11 +123,40 @@ impl Tally {
                 named[name.index()] = true;
             }
         }
+        tally.outlines(trace, activities);
+        for (at, named) in named.iter_mut().enumerate() {
+            let name = StrId::new(at);
+            *named |= name.is_some_and(|name| trace.outlines().has_name(name));
+        }
         for sample in trace.counters().iter() {
             tally.by_track[sample.track.index()] += 1;
         }
         tally.rows.names = named.iter().filter(|is_named| **is_named).count() as u64;
         tally
+    }
+
+    /// Adds the slices of which only the outline was read.
+    fn outlines(&mut self, trace: &Trace, activities: &ActivityMap) {
+        for group in trace.outlines().groups() {
+            let at = group.category.index();
+            match at.and_then(|at| self.by_category.get_mut(at)) {
+                Some(count) => *count += group.slices,
+                None => self.uncategorised += group.slices,
+            }
+            self.by_track[group.track.index()] += group.slices;
+            let activity = activities.of_category(group.category);
+            *self.by_activity.entry(activity).or_insert(0) += group.slices;
+            let side = match activity {
+                activity if activity.is_device_work() => Some(&mut self.device),
+                activity if is_host(activity) => Some(&mut self.host),
+                _ => None,
+            };
+            if let Some(side) = side {
+                extend(side, (group.first_ns, group.last_ns), group.slices);
+            }
+            self.rows.instants += group.instants;
+        }
+        self.rows.deepest = self.rows.deepest.max(trace.outlines().deepest());
     }
 
     fn categories(&self, trace: &Trace) -> Vec<NameCount> {
@@ -240,8 +270,7 @@ fn is_host(activity: Activity) -> bool {
         )
 }
 
-fn extend(side: &mut Option<Side>, slice: Slice<'_>) {
-    let (start, end) = (slice.ts().nanos(), slice.end().nanos());
+fn extend(side: &mut Option<Side>, (start, end): (i64, i64), slices: u64) {
     let side = side.get_or_insert(Side {
         first: start,
         last: end,
@@ -249,7 +278,7 @@ fn extend(side: &mut Option<Side>, slice: Slice<'_>) {
     });
     side.first = side.first.min(start);
     side.last = side.last.max(end);
-    side.slices += 1;
+    side.slices += slices;
 }
 
 fn process_of(trace: &Trace, track: &Track) -> Option<usize> {
