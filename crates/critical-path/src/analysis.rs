@@ -385,6 +385,7 @@ fn recordings(graph: &Graph) -> Vec<RecordingRow> {
             ops: part.ops.len() as u64,
             unlinked: part.unlinked(),
             lost_links: part.ops.lost_links,
+            lost_work: part.assigned.lost.iter().sum(),
             calls: part.host.calls.len() as u64,
             marks_without_work: place(part.assigned.host.len().saturating_sub(steps.len())),
             other_engines: part.other_engines,
@@ -473,6 +474,7 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change, doubts_guesses: bool
             "gaps of 0.5 to 2 \u{b5}s between kernels in a row, which the recording does not show",
         );
     }
+    assumes.extend(change.assumes());
     assumes.push("the order of work on each stream and thread stays as recorded");
     let steps = chosen.steps.iter().zip(&ends);
     let steps = steps.map(|((recording, at), (begin, end))| {

@@ -71,7 +71,7 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
     let each = analysis.recordings.iter();
     let without: u32 = each.map(|row| row.marks_without_work).sum();
     if without > 0 {
-        let text = "marks hold neither GPU activity nor runtime calls: they are no steps, and their time is in the step that follows";
+        let text = "marks hold neither GPU activity nor runtime calls: they are no steps, and their time is in the step that follows, if there is one";
         notes.push(Note::new("marks_without_work", text).count(u64::from(without)));
     }
     if analysis.left_out > 0 {
@@ -84,6 +84,7 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
                     GPU activity";
         notes.push(Note::new("cut", text));
     }
+    notes.extend(lost(analysis));
     let others: u32 = analysis
         .recordings
         .iter()
@@ -110,6 +111,34 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
         notes.push(Note::new("touches_nothing", text));
     }
     notes
+}
+
+/// Returns which steps lack GPU work that others of the recording have.
+fn lost(analysis: &Analysis) -> Option<Note> {
+    let lost: BTreeSet<u32> = analysis
+        .steps
+        .iter()
+        .filter(|step| step.flags.contains(&Flag::Lost))
+        .map(|step| step.step)
+        .collect();
+    let named: Vec<String> = lost.iter().take(5).map(u32::to_string).collect();
+    let more = match lost.len().saturating_sub(named.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let steps = match lost.len() {
+        0 => return None,
+        1 => "step",
+        _ => "steps",
+    };
+    let launches: u64 = analysis.recordings.iter().map(|row| row.lost_work).sum();
+    let text = format!(
+        "launches of {steps} {}{more} have no GPU activity, though others have: these steps take longer than recorded, what they wait \
+         for is not known, and medians leave them out; end the recording behind a synchronisation, and record fewer steps or give \
+         the profiler larger buffers",
+        named.join(", ")
+    );
+    Some(Note::new("lost_work", text).count(launches))
 }
 
 /// Returns what recordings with runtime calls lack: GPU activities, or the links between the two.
@@ -191,13 +220,16 @@ pub fn sentences(analysis: &Analysis) -> Vec<String> {
         .collect()
 }
 
+/// Returns the median, of an even number the middle between the two in the middle, in whole nanoseconds.
 fn median(steps: &[&StepRow]) -> i64 {
     let mut times: Vec<i64> = steps.iter().map(|step| step.duration_ns).collect();
     times.sort_unstable();
-    times
-        .get((times.len().max(1) - 1) / 2)
-        .copied()
-        .unwrap_or(0)
+    let at = |place: usize| times.get(place).copied().unwrap_or(0);
+    let (below, above) = (at((times.len().max(1) - 1) / 2), at(times.len() / 2));
+    match times.len() % 2 {
+        0 => below + (above - below) / 2,
+        _ => below,
+    }
 }
 
 /// Returns the time of the recording of a whole step, which is without marks, that lies behind its end.
@@ -231,7 +263,28 @@ fn outside(analysis: &Analysis) -> Option<String> {
 }
 
 fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
-    let time = shown(median(&phase.steps));
+    let is_whole = |step: &&&StepRow| !step.flags.contains(&Flag::Lost);
+    let whole: Vec<&StepRow> = phase.steps.iter().filter(is_whole).copied().collect();
+    // Nothing is known of steps whose work is missing, unless that is all of them.
+    let known = Phase {
+        name: phase.name.clone(),
+        steps: match whole.is_empty() {
+            true => phase.steps.clone(),
+            false => whole,
+        },
+    };
+    let phase = &known;
+    let time = match phase.steps.as_slice() {
+        // Of two steps, neither is the usual one.
+        [a, b] if a.rank == b.rank => {
+            format!("{} and {}", shown(a.duration_ns), shown(b.duration_ns))
+        }
+        steps => shown(median(steps)),
+    };
+    let middle = match (phase.steps.len(), time.contains(" and ")) {
+        (2, true) => "",
+        _ => "median ",
+    };
     let ranks: BTreeSet<u32> = phase.steps.iter().map(|step| step.rank).collect();
     // The steps of one number on all ranks are one step of the job.
     let numbers: BTreeSet<u32> = phase.steps.iter().map(|step| step.step).collect();
@@ -250,12 +303,12 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
         (1, "unknown") => format!("1 step{of_ranks} takes {time}"),
         (n, "unknown") => {
             let n = human::count(n as u64);
-            format!("{n} steps{of_ranks}, median {time}")
+            format!("{n} steps{of_ranks}, {middle}{time}")
         }
         (1, name) => format!("1 {name} step{of_ranks} takes {time}"),
         (n, name) => {
             let n = human::count(n as u64);
-            format!("{n} {name} steps{of_ranks}, median {time}")
+            format!("{n} {name} steps{of_ranks}, {middle}{time}")
         }
     };
     let usual = Phase {
@@ -518,7 +571,15 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         })
         .collect();
     if !gains.is_empty() {
-        line("at most", gains.join("; "));
+        let as_recorded = match analysis.edges.get("input").copied().unwrap_or(0) {
+            0 => "",
+            _ => "; requests and data arrive as recorded",
+        };
+        line("at most", format!("{}{as_recorded}", gains.join("; ")));
+    }
+    for change in &analysis.what_if {
+        let text = format!("{}: {}", change.change, change.assumes.join("; "));
+        line("assumes", text);
     }
     let replay = &analysis.replay;
     line(

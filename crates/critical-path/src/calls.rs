@@ -8,6 +8,7 @@ use trace_model::{Slice, SliceId, StrId, ThreadId, TrackKind};
 
 use crate::class::Class;
 use crate::names::{NONE, Names, Waits, is_event_record, is_wait_event, place};
+use crate::waits::LONG_WAIT_NS;
 use crate::ops::Ops;
 use crate::steps::Mark;
 
@@ -61,6 +62,8 @@ pub(crate) struct Calls {
     pub(crate) waited_until: Vec<i64>,
     /// Calls that copied memory to the device all the time and returned with the last part on its way, ascending.
     staged: Vec<u32>,
+    /// Calls that waited for work that is not recorded, ascending.
+    pub(crate) unseen: Vec<u32>,
     /// Calls that are nodes although they neither submit nor wait, ascending: steps without work
     /// end with them.
     pub(crate) ending: Vec<u32>,
@@ -110,6 +113,24 @@ impl Calls {
             .count()
     }
 
+    /// Returns the calls in an interval that last as long as a wait and have no work of their own: synchronisations, and those
+    /// that copy memory.
+    pub(crate) fn waits_without_work<'c>(
+        &'c self,
+        (begin, end): (i64, i64),
+        copies: &'c dyn Fn(u32) -> bool,
+    ) -> impl Iterator<Item = usize> + 'c {
+        (0..self.len()).filter(move |call| {
+            let at = self.begin[*call];
+            let waits = matches!(self.kind[*call], CallKind::Sync(_)) || copies(self.name[*call]);
+            (begin <= at && at < end)
+                && waits
+                && self.end[*call] - at >= LONG_WAIT_NS
+                && !self.submits(*call)
+                && !self.waited(*call)
+        })
+    }
+
     pub(crate) fn waited(&self, call: usize) -> bool {
         self.waited_until[call] > self.begin[call]
     }
@@ -118,6 +139,7 @@ impl Calls {
     pub(crate) fn class(&self, call: usize) -> Class {
         match self.kind[call] {
             CallKind::Sync(_) if self.waited(call) => Class::Sync,
+            _ if self.unseen.binary_search(&place(call)).is_ok() => Class::Sync,
             _ if self.staged.binary_search(&place(call)).is_ok() => Class::MemcpyH2d,
             _ if self.submits(call) => Class::LaunchCall,
             _ => Class::Api,

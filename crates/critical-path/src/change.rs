@@ -172,6 +172,25 @@ impl Change {
         actions.any(|action| matches!(action, Action::Link(_)))
     }
 
+    /// Returns what has to hold for the changed work to be possible.
+    pub(crate) fn assumes(&self) -> Vec<&'static str> {
+        let each = self.actions.iter().filter_map(|action| match action {
+            Action::Scale { .. } => None,
+            Action::Graph => Some(
+                "shapes and addresses stay the same from step to step, and launching a graph takes 10 \u{b5}s",
+            ),
+            Action::Async => Some("the host reads nothing that a removed synchronisation waited for"),
+            Action::Fuse { .. } => Some(
+                "a fused kernel takes as long as its parts, and the host code between their launches is gone",
+            ),
+            Action::Link(_) => Some("collectives take their bytes at this speed and no latency"),
+            Action::Rank { .. } => Some("the other ranks keep their pace"),
+        });
+        let mut all: Vec<&str> = each.collect();
+        all.dedup();
+        all
+    }
+
     pub(crate) fn of(text: impl Into<String>, actions: Vec<Action>) -> Self {
         Self {
             text: text.into(),

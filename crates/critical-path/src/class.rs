@@ -181,7 +181,7 @@ impl Group {
             Self::Launch => "launches",
             Self::Host => "host code",
             Self::Sync => "synchronisation",
-            Self::Wait => "waiting for requests",
+            Self::Wait => "waiting for requests or other threads",
             Self::Input => "input",
             Self::Unknown => "unexplained time",
         }

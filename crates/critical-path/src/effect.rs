@@ -389,6 +389,21 @@ impl<'c> Effects<'c> {
         fusions.any(|fusion| fusion.joins[part][op])
     }
 
+    /// Returns `true` if a point is of a call that launches only what becomes part of the kernel ahead.
+    fn launches_fused(&self, graph: &Graph, part: usize, point: usize) -> bool {
+        if self.fusions.is_empty() {
+            return false;
+        }
+        let points = &graph.parts[part].points;
+        let calls = &graph.parts[part].host.calls;
+        let call = points.call[point];
+        if call == NONE || calls.kind[call as usize] != CallKind::Launch {
+            return false;
+        }
+        let op = calls.first_op[call as usize];
+        op != NONE && self.joins(part, op as usize)
+    }
+
     /// Returns the bytes of a collective divided by the speed of the link, in nanoseconds.
     fn linked(&self, graph: &Graph, part: usize, op: usize) -> Option<i64> {
         let speed = self.link?;
@@ -477,14 +492,10 @@ impl<'c> Effects<'c> {
         if call == NONE {
             return Some((cost, false));
         }
-        let call = call as usize;
-        let op = part.host.calls.first_op[call];
-        if op != NONE
-            && part.host.calls.kind[call] == CallKind::Launch
-            && self.joins(scope.part, op as usize)
-        {
+        if self.launches_fused(graph, scope.part, point) {
             return Some((0, true));
         }
+        let call = call as usize;
         let run = part.run[call];
         if self.graph && run != NONE {
             let is_first = part.run_first[run as usize] as usize == call;
@@ -533,9 +544,10 @@ impl<'c> Effects<'c> {
         window: Window,
     ) -> Option<(i64, bool)> {
         let recorded = graph.recorded(edge, scope.node);
-        let is_dispatch = (self.graph || !self.rules.is_empty() || self.group.is_some())
+        let is_fused = self.launches_fused(graph, scope.part, point);
+        let is_dispatch = (self.graph || is_fused || !self.rules.is_empty() || self.group.is_some())
             && graph.is_dispatch(scope.part, point);
-        if self.graph && is_dispatch {
+        if (self.graph || is_fused) && is_dispatch {
             return Some((0, true));
         }
         let rank = self.rank(graph, scope);
@@ -580,6 +592,7 @@ impl<'c> Effects<'c> {
                 Class::Input => &[Target::Host, Target::Input],
                 Class::Requests => &[Target::Requests],
                 Class::Api => &[Target::Api],
+                Class::Sync => &[Target::Sync],
                 _ => &[],
             };
             let factor = self.factor(targets, scope.part, name, class, "");

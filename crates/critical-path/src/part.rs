@@ -111,7 +111,10 @@ impl Part {
             guesses.spins(&host, &ops, &thread_ops, &explained);
             guesses.virtual_launches(&host, &ops, &lags);
         }
-        let assigned = Assigned::new(&ops, &host.calls, marks);
+        let mut assigned = Assigned::new(&ops, &host.calls, marks);
+        let text = |name| names.text(name);
+        assigned.find_lost(&ops, &host.calls, text);
+        host.calls.unseen = assigned.unseen_waits(&ops, &host.calls, text);
         host.calls.ending = assigned.ending_calls(&host.calls);
         host.calls.ending.sort_unstable();
         let points = Points::read(index, &mut names, &host, &guesses.extras);
@@ -164,7 +167,8 @@ impl Part {
         if !ahead.is_empty() {
             (ops, host, _) = read(index, &mut names, marks, &ahead);
         }
-        let assigned = Assigned::new(&ops, &host.calls, marks);
+        let mut assigned = Assigned::new(&ops, &host.calls, marks);
+        assigned.find_lost(&ops, &host.calls, |name| names.text(name));
         let part = Self {
             rank: 0,
             names: Vec::new(),

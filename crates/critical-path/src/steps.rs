@@ -39,6 +39,8 @@ pub enum Flag {
     Host,
     /// The recording ends before its last work: launches of it have none.
     Cut,
+    /// Launches of it have no GPU work, though others of the recording have: it ends with what is recorded.
+    Lost,
 }
 
 impl Flag {
@@ -50,6 +52,7 @@ impl Flag {
             Self::Hidden => "hidden",
             Self::Host => "host",
             Self::Cut => "cut",
+            Self::Lost => "lost",
         }
     }
 }
@@ -92,7 +95,12 @@ pub(crate) struct Assigned {
     /// Step of each operation.
     pub(crate) of_op: Vec<u32>,
     pub(crate) whole: bool,
+    /// Launches of each step whose work is missing; 0 where that is how it should be, or cannot be told.
+    pub(crate) lost: Vec<u64>,
 }
+
+/// Launches of a step to those without work from which its work counts as lost: so many to one.
+const LOST_SHARE: u64 = 10;
 
 impl Assigned {
     /// Returns the step whose host interval contains an instant.
@@ -161,6 +169,64 @@ impl Assigned {
         out
     }
 
+    /// Counts the launches whose work is missing. Those of a graph that is captured have none, and where as many activities have
+    /// no launch, links are lost and not work. `text` is the name of a call.
+    pub(crate) fn find_lost<'n>(
+        &mut self,
+        ops: &Ops,
+        calls: &Calls,
+        text: impl Fn(u32) -> &'n str,
+    ) {
+        let mut captures = vec![false; self.host.len()];
+        // By step: launches with work and without.
+        let mut counts = vec![(0_u64, 0_u64); self.host.len()];
+        for call in (0..calls.len()).filter(|call| !calls.is_of_other(*call)) {
+            let step = self.at(calls.begin[call]) as usize;
+            let (Some(count), Some(captures)) = (counts.get_mut(step), captures.get_mut(step))
+            else {
+                continue;
+            };
+            let name = text(calls.name[call]);
+            *captures |= name.contains("BeginCapture");
+            match calls.submits(call) {
+                true => count.0 += 1,
+                // A copy of nothing, or of host memory, is no work of the device.
+                false => count.1 += u64::from(calls.launches(call) && !is_copy(name)),
+            }
+        }
+        let sum = |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).sum::<u64>();
+        let unlinked = ops.call.iter().filter(|call| **call == NONE).count() as u64;
+        let is_told = sum(|count| count.0) > 0 && unlinked < sum(|count| count.1);
+        let lost = counts.iter().zip(captures).map(|((with, without), is_capture)| {
+            let is_much = match with {
+                0 => *without > 0,
+                _ => *without >= 2 && without * LOST_SHARE >= with + without,
+            };
+            match is_told && is_much && !is_capture {
+                true => *without,
+                false => 0,
+            }
+        });
+        self.lost = lost.collect();
+    }
+
+    /// Returns the calls that waited for work that is not recorded, ascending.
+    pub(crate) fn unseen_waits<'n>(
+        &self,
+        ops: &Ops,
+        calls: &Calls,
+        text: impl Fn(u32) -> &'n str,
+    ) -> Vec<u32> {
+        let has_none = ops.len() == 0;
+        let copies = |name: u32| is_copy(text(name));
+        let lost = self.lost.iter().zip(&self.host);
+        let lost = lost.filter(|(lost, _)| has_none || **lost > 0);
+        let waits = lost.flat_map(|(_, host)| calls.waits_without_work(*host, &copies));
+        let mut waits: Vec<u32> = waits.map(place).collect();
+        waits.sort_unstable();
+        waits
+    }
+
     /// Returns the last call of each step.
     pub(crate) fn last_calls(&self, calls: &Calls) -> Vec<u32> {
         let mut last = vec![NONE; self.host.len()];
@@ -188,6 +254,11 @@ impl Assigned {
             .map(|(call, _)| call)
             .collect()
     }
+}
+
+/// Returns `true` for the name of a call that copies or fills memory.
+fn is_copy(name: &str) -> bool {
+    name.contains("Memcpy") || name.contains("Memset")
 }
 
 /// Returns the steps of a part; `offset` is the number of its first node.
@@ -245,6 +316,9 @@ pub(crate) fn steps(part: &Part, assigned: &Assigned, offset: u32) -> Vec<Step> 
                 begin.min(end)
             }
         };
+        if assigned.lost.get(step).is_some_and(|lost| *lost > 0) {
+            flags.push(Flag::Lost);
+        }
         if before.is_some_and(|before| end <= before) {
             flags.push(Flag::Hidden);
             end = begin;
@@ -264,6 +338,7 @@ pub(crate) fn steps(part: &Part, assigned: &Assigned, offset: u32) -> Vec<Step> 
         && !last.flags.contains(&Flag::Host)
         && calls.end_without_work(last.host_ns) >= LEAST_CUT
     {
+        last.flags.retain(|flag| *flag != Flag::Lost);
         last.flags.push(Flag::Cut);
     }
     out

@@ -10,7 +10,7 @@ use crate::names::{NONE, Waits, place};
 use crate::ops::Ops;
 
 /// Minimum length of a synchronization without a record of what it waited for, in nanoseconds.
-const LONG_WAIT_NS: i64 = 10_000;
+pub(crate) const LONG_WAIT_NS: i64 = 10_000;
 
 /// Minimum number of outstanding launches of a full queue.
 const FULL: usize = 32;

@@ -394,6 +394,8 @@ impl Job {
             .filter(|step| step.rank == rank)
             .map(|step| (step.step, step))
             .collect();
+        // Where work of all steps is missing, what there is has to do.
+        let has_whole = rows.values().any(|row| !row.flags.contains(&Flag::Lost));
         let busy: FxHashMap<u32, usize> = self
             .facts
             .iter()
@@ -548,7 +550,8 @@ impl Job {
                 is_behind_other,
                 is_used: row.duration_ns > 0
                     && !row.flags.contains(&Flag::Clipped)
-                    && !row.flags.contains(&Flag::Cut),
+                    && !row.flags.contains(&Flag::Cut)
+                    && !(has_whole && row.flags.contains(&Flag::Lost)),
                 batch: batch.and_then(|batch| batch.batch_size()),
                 tokens: batch.and_then(|batch| batch.all_tokens()),
             });

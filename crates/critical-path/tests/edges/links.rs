@@ -253,6 +253,43 @@ fn a_recording_that_ends_before_the_work_of_its_last_step_is_cut() {
 }
 
 #[test]
+fn steps_whose_work_was_not_recorded_are_told_and_their_waits_are_no_host_code() {
+    // The work of the second and third step is missing; the calls that waited for it are there.
+    let args: Vec<String> = (1..9)
+        .map(|id| format!("\"correlation\":{id},\"stream\":7,\"device\":0"))
+        .collect();
+    let rows = |lost: &[usize]| {
+        let mut rows: Vec<Row<'_>> = Vec::new();
+        for step in 0..4 {
+            let at = 1_100.0 * step as f64;
+            rows.push(mark("ProfilerStep#1", at, 1_080.0));
+            rows.push(launch(&args[step], at + 10.0));
+            let sync = &args[4 + step];
+            rows.push(("cuda_runtime", "cudaDeviceSynchronize", HOST, at + 20.0, 1_050.0, sync));
+            if !lost.contains(&step) {
+                rows.push(kernel(&args[step], 7, at + 19.0, 1_040.0));
+            }
+        }
+        rows
+    };
+    let whole = analyse(&graph(&rows(&[])), &Options::default()).unwrap();
+    assert!(!doubts(&whole).iter().any(|note| note.code == "lost_work"));
+    for lost in [[0, 1], [1, 2], [2, 3]] {
+        let analysis = analyse(&graph(&rows(&lost)), &Options::default()).unwrap();
+        for (at, step) in analysis.steps.iter().enumerate() {
+            let is_lost = step.flags.contains(&Flag::Lost);
+            assert_eq!(is_lost, lost.contains(&at), "{lost:?} {at}");
+            let host = step.groups.of(Group::Host);
+            assert!(host < 100_000, "{lost:?} {at}: {host} ns of host code");
+        }
+        let notes = doubts(&analysis);
+        let note = notes.iter().find(|note| note.code == "lost_work").unwrap();
+        let named = lost.map(|at| (at + 1).to_string()).join(", ");
+        assert!(note.text.contains(&format!("steps {named} have no GPU activity")), "{}", note.text);
+    }
+}
+
+#[test]
 fn what_guesses_decide_is_uncertain() {
     // The host waits for the kernel by a guess alone: without it the call takes its time whatever the kernel does.
     let mut rows = Vec::new();
