@@ -44,12 +44,13 @@ pub enum HostSlices {
 pub struct Outlining {
     by: Arc<Selects>,
     /// Verdicts by category and name; files repeat a few thousand names.
-    known: Arc<RwLock<FxHashMap<Box<str>, FxHashMap<Box<str>, bool>>>>,
+    known: Arc<RwLock<Verdicts>>,
     keeps: bool,
     whole_within_kept: bool,
     suffices: Option<Arc<Suffices>>,
 }
 
+type Verdicts = FxHashMap<Box<str>, FxHashMap<Box<str>, bool>>;
 type Selects = dyn Fn(&str, &str) -> bool + Send + Sync;
 type Suffices = dyn Fn(&Trace) -> bool + Send + Sync;
 
