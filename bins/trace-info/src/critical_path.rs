@@ -341,7 +341,7 @@ fn graph(kept: Vec<Kept>) -> Graph {
     Graph::new(parts, Some((&digests, &job)))
 }
 
-/// Returns the table for CSV and Parquet: steps, the list of `--path` or `--ops`, or the predictions of `--what-if`.
+/// Returns the table for CSV and Parquet: steps, the list of `--path` or `--ops`, or the predictions of `--what-if` or `--opportunities`.
 fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> report::Result<Table> {
     if args.path {
         return tables::segments(analysis, Form::Wide);
@@ -351,6 +351,9 @@ fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> report::Result<Ta
     }
     if !args.what_if.is_empty() {
         return tables::what_if(analysis);
+    }
+    if !analysis.opportunities.is_empty() {
+        return tables::opportunities(analysis);
     }
     tables::steps(analysis, Form::Wide, usize::MAX)
 }
@@ -388,7 +391,11 @@ fn text(
     if analysis.steps.len() > 1 {
         document.table("steps", tables::steps(analysis, Form::Narrow, ROWS)?);
     }
-    document.table("largest on the path", tables::largest(analysis, ROWS)?);
+    let largest = match analysis.recordings.len() {
+        0 | 1 => "largest on the path",
+        _ => "largest on the paths of all ranks, added up",
+    };
+    document.table(largest, tables::largest(analysis, ROWS)?);
     if args.path {
         document.table("path", tables::segments(analysis, Form::Narrow)?);
     }

@@ -107,7 +107,10 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
         notes.push(Note::new("model_error", text));
     }
     for change in analysis.what_if.iter().filter(|change| change.touched == 0) {
-        let text = format!("the change {} touches nothing in the window", change.change);
+        let text = format!(
+            "the change {} touches nothing in the window: names have to be whole, as with --format csv, or patterns with *",
+            change.change
+        );
         notes.push(Note::new("touches_nothing", text));
     }
     notes
@@ -603,12 +606,19 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         format!("; begin to begin on the host {} (median)", shown(ns))
     });
     line("steps", format!("{how}{period}"));
+    if let [step] = analysis.steps.as_slice()
+        && step.flags.contains(&Flag::Queued)
+    {
+        let ns = (step.begin_ns - step.host_begin_ns).max(0);
+        let text = "behind its mark on the host, when earlier GPU work ends";
+        line("queued", format!("the step begins {} {text}", shown(ns)));
+    }
     if let Some(text) = outside(analysis) {
         line("outside", text);
     }
     if analysis.collectives > 0 {
         let text = format!(
-            "{} collectives join {} ranks; {} on the path on other ranks",
+            "{} collectives join {} ranks; the paths of all of them together are {} on other ranks",
             human::count(analysis.collectives),
             analysis.recordings.len(),
             shown(analysis.steps.iter().map(|step| step.other_ranks_ns).sum())

@@ -252,6 +252,9 @@ fn action(text: &str) -> Result<Action, String> {
         };
         return Ok(Action::Rank { rank, factor });
     }
+    if ["graph", "async"].contains(&target) {
+        return Err(format!("`{target}` takes no factor"));
+    }
     let known = Target::ALL.into_iter().find(|known| known.name() == target);
     let target = known.ok_or_else(|| format!("`{target}` is no target"))?;
     if let (Target::Comm, None, Some(speed)) = (target, selector, value.strip_prefix("link:")) {
