@@ -243,7 +243,10 @@ impl Engine {
 
     fn start(options: Options, place: &Place) -> Result<Self, SqlError> {
         // One partition: files are read in parallel below the engine, and the order of rows does not depend on threads.
-        let mut config = SessionConfig::new().with_target_partitions(1);
+        // With statistics, a LIMIT would end the listing of a data set with whichever files are known first.
+        let mut config = SessionConfig::new()
+            .with_target_partitions(1)
+            .with_collect_statistics(false);
         config.options_mut().sql_parser.collect_spans = true;
         let environment = RuntimeEnvBuilder::new().with_memory_limit(options.memory, 1.0);
         let environment = environment.build_arc().map_err(failed)?;
