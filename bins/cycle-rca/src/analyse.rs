@@ -75,6 +75,8 @@ struct Done {
     page: Option<(Option<String>, Vec<Section>)>,
     /// Data that join it to other ranks of its job.
     member: Option<ranks::Member>,
+    /// Its cycles and steps, which the other ranks may change.
+    steps: Option<Box<(Analysis, StepPaths)>>,
     path: PathBuf,
     failed: Option<String>,
 }
@@ -94,9 +96,31 @@ impl Done {
             tracks: None,
             page: None,
             member: None,
+            steps: None,
             path: PathBuf::from(path),
             failed: None,
         })
+    }
+
+    /// Writes what depends on the steps of its cycles, instead of what was written before.
+    fn show(
+        &mut self,
+        args: &AnalyseArgs,
+        analysis: &Analysis,
+        paths: &StepPaths,
+    ) -> anyhow::Result<()> {
+        self.text.clear();
+        text::job(&mut self.text, (&self.name, names()), analysis, paths)?;
+        if args.format.format() == ResultFormat::Csv {
+            self.cycles = cycles::rows(&self.name, analysis, paths);
+        }
+        if args.html.is_some() {
+            let answer = page::answer(analysis, paths);
+            self.page = Some((answer, page::sections(&self.name, analysis, paths)));
+        }
+        let tracks = self.tracks.take();
+        self.tracks = tracks.map(|job| job.with_steps(analysis, paths));
+        Ok(())
     }
 
     fn ends(&mut self, error: Option<&str>) -> serde_json::Result<()> {
@@ -171,7 +195,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         },
     )?;
     let mut results = each.results;
-    let joined = join_ranks(&mut results)?;
+    let joined = join_ranks(args, &mut results)?;
     tell(&mut results, serving.as_ref())?;
     if each.failed.is_some() {
         add_unread(&list, &mut results)?;
@@ -181,14 +205,21 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Joins the ranks of a job, and adds the results to those of each recording.
-fn join_ranks(results: &mut [Done]) -> anyhow::Result<Vec<ranks::Joined>> {
+fn join_ranks(args: &AnalyseArgs, results: &mut [Done]) -> anyhow::Result<Vec<ranks::Joined>> {
     let members = results.iter_mut().enumerate();
     let members = members.filter_map(|(i, d)| Some((i, d.path.clone(), d.member.take()?)));
-    let joined = ranks::join(members.collect());
-    for rank in joined.iter().flat_map(|j| &j.ranks) {
+    let mut joined = ranks::join(members.collect());
+    for rank in joined.iter_mut().flat_map(|j| &mut j.ranks) {
         let done = &mut results[rank.place];
         done.json.insert("rank", &rank.json)?;
-        done.json.set_in_each("cycles", "skew", &rank.skew)?;
+        if let Some((analysis, mut paths)) = done.steps.take().map(|both| *both) {
+            if rank.join(&mut paths) {
+                done.show(args, &analysis, &paths)?;
+            }
+            if args.format.format() == ResultFormat::Json {
+                document::join((&analysis, &paths), &rank.skew, &mut done.json)?;
+            }
+        }
         done.text.extend(rank.text.bytes());
     }
     Ok(joined)
@@ -397,24 +428,18 @@ fn ours(
     };
     probes::note_rank(&read.name, trace, args.verbosity);
     let mut paths = StepPaths::new(trace, &analysis);
-    text::job(&mut done.text, (name, names()), &analysis, &paths)?;
     if several {
         done.member = ranks::Member::new(&read.name, trace, &analysis, paths.take_part());
     }
     // A cycle takes two kilobytes and more, and there may be a hundred thousand cycles.
-    match args.format.format() {
-        ResultFormat::Json => document::job(trace, (&analysis, &paths), &mut done.json)?,
-        ResultFormat::Csv => done.cycles = cycles::rows(name, &analysis, &paths),
-        ResultFormat::Text | ResultFormat::Parquet => {}
-    }
-    if args.html.is_some() {
-        let answer = page::answer(&analysis, &paths);
-        done.page = Some((answer, page::sections(name, &analysis, &paths)));
+    if args.format.format() == ResultFormat::Json {
+        document::job(trace, (&analysis, &paths), &mut done.json)?;
     }
     if args.perfetto.is_some() {
         let job = tracks::job(name, &analysis).with_steps(&analysis, &paths);
         done.tracks = Some(job.with_blame(trace, &analysis));
     }
+    done.show(args, &analysis, &paths)?;
     let wants_rows = args.format.format() == ResultFormat::Parquet;
     if folder.is_some() || wants_rows {
         done.rows = rca_cycles::reports(trace, &analysis);
@@ -439,6 +464,9 @@ fn ours(
     }
     if !wants_rows {
         done.rows.clear();
+    }
+    if done.member.is_some() {
+        done.steps = Some(Box::new((analysis, paths)));
     }
     Ok(Ok(()))
 }

@@ -1130,6 +1130,12 @@ fn rows_of_the_user_decide_what_a_kernel_is() {
     };
     assert_eq!(classes(&[]), [true, false]);
     assert_eq!(classes(&["--classes", text(&rules)]), [false, true]);
-    let both = run(&["analyse", text(&recording), "--compat", "--classes", text(&rules)]);
+    let both = run(&[
+        "analyse",
+        text(&recording),
+        "--compat",
+        "--classes",
+        text(&rules),
+    ]);
     assert_eq!(both.status.code(), Some(2));
 }

@@ -122,13 +122,13 @@ fn a_folder_of_ranks_is_one_job_and_the_late_one_is_to_blame() {
         let ns = |rank: usize| of(rank).map_or(0, |row| row["path_ns"].as_i64().unwrap());
         assert!(ns(late) > 4 * ns(1 - late), "{waits}");
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words = format!(
-            "Joined with the others, the steps of rank {} are launch-bound",
-            1 - late
-        );
+        let words = format!("the path of its steps is on rank {late} for 9");
         assert!(said.contains(&words), "{said}");
-        let words = format!("the path is on rank {late} for 9");
-        assert!(said.contains(&words), "{said}");
+        // There is one answer: that of all ranks.
+        assert_eq!(said.matches("steps: launch-bound").count(), 2, "{said}");
+        assert!(!said.contains("communication-bound"), "{said}");
+        let advice = format!("Begin with rank {late}: 9");
+        assert_eq!(said.matches(&advice).count(), 1, "{said}");
     }
 }
 
@@ -158,4 +158,189 @@ fn causes_of_lateness_are_counted_over_all_functions_and_even_rhythms_are_said()
     assert!(!uneven.contains("more than one way"), "{uneven}");
     let even = said(&ranks_with(1, |_| 50));
     assert!(even.contains("more than one way"), "{even}");
+}
+
+/// What the slow rank computes before its collective, and the quick one; from launch to start, and the transfer, in microseconds.
+const LATE: i64 = 50;
+const EARLY: i64 = 10;
+const LAUNCH: i64 = 5;
+const TRANSFER: i64 = 25;
+
+/// Returns the begin of each step of [`waiting`], in microseconds, and where the next one would begin.
+fn begins() -> Vec<i64> {
+    let mut begin = 1_000;
+    let each = (0..=STEPS).map(|step| {
+        let own = begin;
+        begin += 100 + step * step * 37 % 101 * 10;
+        own
+    });
+    each.collect()
+}
+
+/// Generates two ranks of one collective a step, of which rank `late` comes last as its Python code takes longer. The clock of rank
+/// 1 is ahead by 5 ms; its recording begins `skip` steps later.
+fn waiting(late: usize, skip: usize) -> [String; 2] {
+    let all = begins();
+    [0, 1].map(|rank| {
+        let clock = if rank == 1 { 5_000 } else { 0 };
+        let own = if rank == late { LATE } else { EARLY };
+        let first = if rank == 1 { skip } else { 0 };
+        let steps = all.windows(2).enumerate().skip(first);
+        let events = steps.map(|(step, ends)| {
+            let begin = ends[0] + clock;
+            let arrival = begin + own + LAUNCH;
+            let end = begin + LATE + LAUNCH + TRANSFER;
+            format!(
+                r#"{{"name":"ProfilerStep#{step}","cat":"user_annotation","ph":"X","pid":1,"tid":1,"ts":{begin},"dur":{}}},
+                {{"name":"prepare","cat":"python_function","ph":"X","pid":1,"tid":1,"ts":{begin},"dur":{own}}},
+                {{"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{},"dur":3,"args":{{"correlation":{step}}}}},
+                {{"name":"ncclDevKernel_AllReduce_Sum_f16_RING_LL","cat":"kernel","ph":"X","pid":0,"tid":7,"ts":{arrival},"dur":{},"args":{{"correlation":{step},"device":{rank},"stream":7}}}}"#,
+                ends[1] - ends[0],
+                begin + own,
+                end - arrival,
+            )
+        });
+        let events: Vec<String> = events.collect();
+        format!(
+            r#"{{"distributedInfo":{{"backend":"nccl","rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#,
+            events.join(",")
+        )
+    })
+}
+
+/// Writes two ranks, and returns their folder.
+fn folder_of(files: &[String]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (i, text) in files.iter().enumerate() {
+        std::fs::write(folder.path().join(format!("w{i}.json")), text).unwrap();
+    }
+    folder
+}
+
+/// Returns host, launch and communication time of a step of [`waiting`] in nanoseconds, with all ranks.
+fn truth(step: usize) -> [i64; 3] {
+    let all = begins();
+    // A step lasts from the end of the one before; the first one from its mark.
+    let host = match step {
+        0 => LATE,
+        step => all[step] - all[step - 1] - LAUNCH - TRANSFER,
+    };
+    [host, LAUNCH, TRANSFER].map(|us| us * 1_000)
+}
+
+/// Step time, budget and verdict of every cycle are those of the graph of all ranks, in every format.
+#[test]
+fn with_all_ranks_there_is_one_truth_about_each_step() {
+    for late in [0, 1] {
+        let folder = folder_of(&waiting(late, 0));
+        let document = json(&run(&["analyse", text(folder.path()), "--format", "json"]));
+        for (rank, job) in document["jobs"].as_array().unwrap().iter().enumerate() {
+            let mut sums = [0; 3];
+            let cycles = job["cycles"].as_array().unwrap();
+            assert_eq!(cycles.len(), begins().len() - 1);
+            for (at, cycle) in cycles.iter().enumerate() {
+                let (step, want) = (&cycle["step"], truth(at));
+                let groups = ["host", "launch", "comm"].map(|group| step["groups"][group].as_i64());
+                assert_eq!(groups, want.map(Some), "rank {rank}: {cycle}");
+                assert_eq!(step["duration_ns"], want.iter().sum::<i64>(), "{cycle}");
+                assert_eq!(step["verdict"], "host-bound", "{cycle}");
+                assert_eq!(cycle["bound"], "host", "{cycle}");
+                let [begin, end, start] =
+                    [&step["begin_ns"], &step["end_ns"], &cycle["host_start_ns"]]
+                        .map(|at| at.as_i64().unwrap());
+                assert_eq!(end - begin, want.iter().sum::<i64>(), "{cycle}");
+                // In the clock of the recording, as all other times of the cycle.
+                let host = (LATE + LAUNCH + TRANSFER) * 1_000;
+                assert_eq!(end - start, host, "{cycle}");
+                sums = [0, 1, 2].map(|group| sums[group] + want[group]);
+                let away = step["other_ranks_ns"].as_i64().unwrap();
+                assert_eq!(away > 0, rank != late, "{cycle}");
+            }
+            let answer = &job["bottlenecks"][0];
+            assert_eq!(answer["bound"], "host", "{answer}");
+            let budget =
+                ["host", "launch", "comm"].map(|group| answer["budget_ns"][group].as_i64());
+            assert_eq!(budget, sums.map(Some), "{answer}");
+            let elsewhere = &answer["elsewhere"];
+            match rank == late {
+                true => assert!(elsewhere.is_null(), "{answer}"),
+                false => assert_eq!(elsewhere["rank"], late, "{answer}"),
+            }
+        }
+        let csv = run(&["analyse", text(folder.path()), "--format", "csv"]).stdout;
+        let csv = String::from_utf8(csv).unwrap();
+        let bounds: Vec<&str> = csv
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split(',').nth(6))
+            .collect();
+        assert_eq!(bounds.len(), 2 * (begins().len() - 1));
+        assert!(bounds.iter().all(|bound| *bound == "host"), "{csv}");
+        let (page, path) = (folder.path().join("p.html"), folder.path().join("p.pb"));
+        let said = run(&[
+            "analyse",
+            text(&folder.path().join("w0.json")),
+            text(&folder.path().join("w1.json")),
+            "--html",
+            text(&page),
+            "--perfetto",
+            text(&path),
+        ]);
+        let said = String::from_utf8(said.stdout).unwrap();
+        let page = std::fs::read_to_string(page).unwrap();
+        for shown in [&said, &page] {
+            assert!(!shown.contains("communication-bound"), "{shown}");
+            assert!(shown.contains("host-bound"), "{shown}");
+        }
+        let spans = spans(&path);
+        let bound: Vec<&str> = spans
+            .iter()
+            .filter(|(track, ..)| track == "bound")
+            .map(|(_, name, _)| name.as_str())
+            .collect();
+        assert_eq!(bound.len(), 2 * (begins().len() - 1));
+        assert!(bound.iter().all(|name| *name == "host-bound"), "{bound:?}");
+    }
+}
+
+/// A rank alone cannot know what the others do while it waits.
+#[test]
+fn a_rank_alone_is_judged_by_its_own_recording() {
+    let folder = folder_of(&waiting(1, 0));
+    let alone = folder.path().join("w0.json");
+    let document = json(&run(&["analyse", text(&alone), "--format", "json"]));
+    let job = &document["jobs"][0];
+    let step = &job["cycles"][0]["step"];
+    let waits = (LATE - EARLY + TRANSFER) * 1_000;
+    assert_eq!(step["groups"]["comm"], waits, "{step}");
+    assert_eq!(step["verdict"], "communication-bound", "{step}");
+    assert_eq!(step["other_ranks_ns"], 0, "{step}");
+    assert!(document["rank_jobs"].is_null());
+}
+
+/// What a rank waits for is not known for steps that the others did not record.
+#[test]
+fn steps_that_not_all_ranks_recorded_are_left_out_and_said() {
+    let skip = 3;
+    let folder = folder_of(&waiting(1, skip));
+    let output = run(&["analyse", text(folder.path()), "--format", "json"]);
+    let document = json(&output);
+    let job = &document["jobs"][0];
+    let cycles = job["cycles"].as_array().unwrap();
+    assert_eq!(cycles.len(), begins().len() - 1);
+    let known = cycles.iter().filter(|cycle| !cycle["step"].is_null());
+    let known: Vec<i64> = known
+        .map(|cycle| cycle["index"].as_i64().unwrap())
+        .collect();
+    let left_out = cycles.len() - known.len();
+    assert!(left_out >= skip, "{known:?}");
+    assert!(cycles[0]["bound"].is_null(), "{}", cycles[0]);
+    assert_eq!(job["bottlenecks"][0]["steps"], known.len());
+    for &at in &known[1..] {
+        let at = usize::try_from(at).unwrap();
+        assert_eq!(cycles[at]["step"]["groups"]["host"], truth(at)[0]);
+    }
+    let said = String::from_utf8(run(&["analyse", text(folder.path())]).stdout).unwrap();
+    let words = format!("{left_out} of its steps left out");
+    assert!(said.contains(&words), "{said}");
 }

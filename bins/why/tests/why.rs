@@ -592,5 +592,8 @@ fn rows_of_the_user_decide_what_a_kernel_is() {
     assert_eq!(classes(&[&recordings, "--classes", &rules]), [false, true]);
     std::fs::write(folder.path().join("bad.rules"), "kernal moe x\n").unwrap();
     let bad = folder.path().join("bad.rules").display().to_string();
-    assert_eq!(why(&[&recordings, "--classes", &bad]).status.code(), Some(2));
+    assert_eq!(
+        why(&[&recordings, "--classes", &bad]).status.code(),
+        Some(2)
+    );
 }

@@ -544,7 +544,7 @@ pub fn common_limit(steps: &[&StepRow]) -> Option<Limit> {
 }
 
 /// Returns label and text of each line below the answer: the largest gains, the model error, how
-/// the steps were found (`steps_by`: "annotation", "cycle" or "whole"), ranks, and the time that
+/// the steps were found (`steps_by`: "annotation", "cycle", "gpu_burst" or "whole"), ranks, and the time that
 /// rests on guesses.
 #[must_use]
 pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)> {
@@ -600,6 +600,9 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
     let how = match steps_by {
         "annotation" => "annotations of the engine",
         "cycle" => "cycles of the engine's loop",
+        "gpu_burst" => {
+            "bursts of GPU work that repeat, as no annotation and no host code shows the steps"
+        }
         _ => "the whole recording",
     };
     let period = analysis.period_ns.map_or_else(String::new, |ns| {

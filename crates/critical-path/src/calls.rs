@@ -8,9 +8,9 @@ use trace_model::{Slice, SliceId, StrId, ThreadId, TrackKind};
 
 use crate::class::Class;
 use crate::names::{NONE, Names, Waits, is_event_record, is_wait_event, place};
-use crate::waits::LONG_WAIT_NS;
 use crate::ops::Ops;
 use crate::steps::Mark;
+use crate::waits::LONG_WAIT_NS;
 
 /// Minimum length of a quiet stretch, in nanoseconds: a stretch of a thread in which no slice
 /// begins or ends.

@@ -545,8 +545,9 @@ impl<'c> Effects<'c> {
     ) -> Option<(i64, bool)> {
         let recorded = graph.recorded(edge, scope.node);
         let is_fused = self.launches_fused(graph, scope.part, point);
-        let is_dispatch = (self.graph || is_fused || !self.rules.is_empty() || self.group.is_some())
-            && graph.is_dispatch(scope.part, point);
+        let is_dispatch =
+            (self.graph || is_fused || !self.rules.is_empty() || self.group.is_some())
+                && graph.is_dispatch(scope.part, point);
         if (self.graph || is_fused) && is_dispatch {
             return Some((0, true));
         }

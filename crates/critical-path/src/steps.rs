@@ -197,16 +197,19 @@ impl Assigned {
         let sum = |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).sum::<u64>();
         let unlinked = ops.call.iter().filter(|call| **call == NONE).count() as u64;
         let is_told = sum(|count| count.0) > 0 && unlinked < sum(|count| count.1);
-        let lost = counts.iter().zip(captures).map(|((with, without), is_capture)| {
-            let is_much = match with {
-                0 => *without > 0,
-                _ => *without >= 2 && without * LOST_SHARE >= with + without,
-            };
-            match is_told && is_much && !is_capture {
-                true => *without,
-                false => 0,
-            }
-        });
+        let lost = counts
+            .iter()
+            .zip(captures)
+            .map(|((with, without), is_capture)| {
+                let is_much = match with {
+                    0 => *without > 0,
+                    _ => *without >= 2 && without * LOST_SHARE >= with + without,
+                };
+                match is_told && is_much && !is_capture {
+                    true => *without,
+                    false => 0,
+                }
+            });
         self.lost = lost.collect();
     }
 

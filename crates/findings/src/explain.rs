@@ -614,7 +614,7 @@ fn missing(job: &Job, catalogue: &Catalogue) -> Vec<Missing> {
     if world.is_some_and(|world| (job.facts.len() as u64) < u64::from(world)) && has_collectives {
         lacks.push("other ranks");
     }
-    if facts.steps_by == "whole" {
+    if matches!(facts.steps_by, "whole" | "gpu_burst") {
         lacks.push("steps of the engine");
     }
     let coverage = facts.limits.coverage_pct.unwrap_or(0.0);

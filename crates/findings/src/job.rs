@@ -663,7 +663,12 @@ pub(crate) struct Predicted {
 impl Predicted {
     /// Returns how much shorter a step is, in nanoseconds.
     pub(crate) fn gain_ns(&self, row: &StepRow) -> i64 {
-        row.duration_ns - self.by_step.get(&row.step).copied().unwrap_or(row.duration_ns)
+        row.duration_ns
+            - self
+                .by_step
+                .get(&row.step)
+                .copied()
+                .unwrap_or(row.duration_ns)
     }
 }
 

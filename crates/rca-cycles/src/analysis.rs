@@ -216,12 +216,7 @@ impl Analysis {
 pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
     let (timeline, found, cuts) = cut_trace(trace, options)?;
     let engine = found.engine.and_then(|i| options.engines.get(i));
-    // Windows of the device need no host, and layers are parts of a step.
-    let of_host = !matches!(
-        found.method,
-        Method::Device | Method::Whole | Method::Layers
-    );
-    let (cycles, exposed_communication) = cycles(&timeline, &cuts, engine, of_host);
+    let (cycles, exposed_communication) = cycles(&timeline, &cuts, engine, found.is_of_host());
     let functions = functions(&timeline, &cuts);
     let counters = counters(&timeline, &cuts);
     let device_times = measure::device_times(&timeline, &cycles);

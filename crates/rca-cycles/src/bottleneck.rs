@@ -29,6 +29,10 @@ pub struct Bottleneck {
     pub gpu_limit: Option<critical_path::Limit>,
     /// Their time by group of the path.
     pub budget: Groups,
+    /// The rank on which most of their path lies, where that is another one, and its share, 0 to 1.
+    pub elsewhere: Option<(u32, f64)>,
+    /// `true` if the other ranks of the job are part of the path.
+    pub is_joined: bool,
     /// Which side waits for the other; none where that was not recorded.
     pub limit: Option<Limit>,
     /// The share of their time that the device waits for launches, 0 to 1.
@@ -177,9 +181,14 @@ fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottlenec
         phase,
         steps: list.len(),
         verdict: Some(verdict).filter(|_| !no_gpu),
-        answer: answer.unwrap_or_else(|| "what bounds it is unknown".to_owned()),
+        answer: answer.unwrap_or_else(|| match paths.is_joined() {
+            true => "what bounds it is unknown, as not all ranks were recorded then".to_owned(),
+            false => "what bounds it is unknown".to_owned(),
+        }),
         gpu_limit: common_limit(&usual).filter(|_| verdict == Group::Gpu),
         budget,
+        elsewhere: paths.elsewhere(&usual),
+        is_joined: paths.is_joined(),
         limit: slack.limit().filter(|_| !no_gpu),
         device_free: slack.device_free(),
         host_wait: slack.host_wait(),

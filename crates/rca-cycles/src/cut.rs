@@ -139,6 +139,7 @@ pub(crate) fn cut(timeline: &Timeline<'_>, found: &Found, engines: &[Engine]) ->
             starts,
             end,
             thread,
+            ..
         } => {
             threads[*process as usize] = *thread;
             let ends = starts.iter().skip(1).chain(std::iter::once(end));

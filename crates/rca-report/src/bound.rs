@@ -145,6 +145,13 @@ fn is_whole_graph(name: &str) -> bool {
 }
 
 fn advice(names: Names, analysis: &Analysis, b: &Bottleneck) -> Option<String> {
+    // Kernels and functions of this rank are not what its steps wait for.
+    if let Some((rank, share)) = b.elsewhere {
+        return Some(format!(
+            "Begin with rank {rank}: {} of the path is on other ranks, most of it there.",
+            percent(share)
+        ));
+    }
     let short = kernel_names(analysis);
     let called = |i: usize| names.fit(shown_name(&short, &analysis.functions[i]), 60);
     // What runs beside a host that never waits gains nothing.
@@ -192,6 +199,9 @@ fn advice(names: Names, analysis: &Analysis, b: &Bottleneck) -> Option<String> {
                 time(ns)
             ));
         }
+        Group::Comm if b.is_joined => {
+            "Overlap or shrink collectives: time in which ranks wait for a late one is no part of this."
+        }
         Group::Comm => {
             "Compare the ranks (trace-info comm): a late rank makes others wait; else overlap or shrink collectives."
         }
@@ -224,6 +234,7 @@ pub(crate) fn document(analysis: &Analysis, paths: &StepPaths) -> Vec<Value> {
             "bound": b.verdict.map_or("no_gpu_activity", Group::name),
             "gpu_limit": b.gpu_limit.map(critical_path::Limit::name),
             "budget_ns": b.budget,
+            "elsewhere": b.elsewhere.map(|(rank, share)| json!({"rank": rank, "share_pct": share * 100.0})),
             "model_error_pct": paths.error().map(|error| error.model_error_pct),
             "limit": b.limit.map(Limit::name),
             "gpu_waits_pct": b.device_free * 100.0,

@@ -33,7 +33,19 @@ impl Members {
         Ok(())
     }
 
-    /// Sets a member of each object of the list `name` to the corresponding value; has no effect
+    /// Replaces a member; has no effect without it.
+    ///
+    /// # Errors
+    ///
+    /// A value that JSON cannot hold.
+    fn replace<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> serde_json::Result<()> {
+        if let Some((_, raw)) = self.0.iter_mut().find(|(n, _)| *n == name) {
+            *raw = to_raw_value(value)?;
+        }
+        Ok(())
+    }
+
+    /// Sets members of each object of the list `name`, given by its place in the list; has no effect
     /// without such a list.
     ///
     /// # Errors
@@ -42,16 +54,16 @@ impl Members {
     pub fn set_in_each(
         &mut self,
         name: &str,
-        member: &str,
-        values: &[Value],
+        members: impl Fn(usize) -> Vec<(&'static str, Value)>,
     ) -> serde_json::Result<()> {
         let Some((_, raw)) = self.0.iter_mut().find(|(n, _)| *n == name) else {
             return Ok(());
         };
         let mut list: Vec<Value> = serde_json::from_str(raw.get())?;
-        for (item, value) in list.iter_mut().zip(values) {
+        for (at, item) in list.iter_mut().enumerate() {
             if let Some(object) = item.as_object_mut() {
-                object.insert(member.to_owned(), value.clone());
+                let own = members(at).into_iter();
+                object.extend(own.map(|(member, value)| (member.to_owned(), value)));
             }
         }
         *raw = to_raw_value(&list)?;
@@ -110,8 +122,14 @@ fn member(analysis: &Analysis, process: u32) -> Value {
     json!({"host": m.host, "pid": m.pid})
 }
 
-/// Returns the step of a cycle.
-fn step(row: &StepRow) -> Value {
+/// Returns the step of a cycle and what bounds it.
+fn step(paths: &StepPaths, cycle: usize) -> [(&'static str, Value); 2] {
+    let row = paths.of_cycle(cycle);
+    let bound = row.and_then(|row| row.groups.largest()).map(Group::name);
+    [("bound", json!(bound)), ("step", json!(row.map(step_row)))]
+}
+
+fn step_row(row: &StepRow) -> Value {
     json!({
         "begin_ns": row.begin_ns,
         "end_ns": row.end_ns,
@@ -122,6 +140,7 @@ fn step(row: &StepRow) -> Value {
         "share_pct": row.share_pct,
         "groups": row.groups,
         "classes": row.classes,
+        "other_ranks_ns": row.other_ranks_ns,
         "model_ns": row.model_ns,
     })
 }
@@ -132,7 +151,7 @@ fn cycle(
     index: usize,
     c: &Cycle,
 ) -> Value {
-    let of_step = paths.of_cycle(index);
+    let [(_, bound), (_, step)] = step(paths, index);
     json!({
         "index": index,
         "start_ns": c.start_ns,
@@ -142,8 +161,8 @@ fn cycle(
         "host_active_ns": c.host_active_ns,
         "gpu_ns": c.gpu_ns,
         "queued_ns": c.queued_ns,
-        "bound": of_step.and_then(|row| row.groups.largest()).map(Group::name),
-        "step": of_step.map(step),
+        "bound": bound,
+        "step": step,
         "phase": c.phase.name(),
         "phase_confidence": c.confidence,
         "partial": c.partial.is_some(),
@@ -271,6 +290,24 @@ pub fn job(
         })
     };
     members.insert("counters", &Each(counters))
+}
+
+/// Replaces what [`job()`] wrote by what is known only with all ranks of the job: what bounds the steps, the step of each cycle,
+/// and who came late to its collectives.
+///
+/// # Errors
+///
+/// A value that JSON cannot hold.
+pub fn join(
+    (analysis, paths): (&Analysis, &StepPaths),
+    skew: &[Value],
+    members: &mut Members,
+) -> serde_json::Result<()> {
+    members.replace("bottlenecks", &crate::bound::document(analysis, paths))?;
+    members.set_in_each("cycles", |at| {
+        let skew = skew.get(at).map(|skew| ("skew", skew.clone()));
+        step(paths, at).into_iter().chain(skew).collect()
+    })
 }
 
 fn function(trace: &Trace, analysis: &Analysis, f: &Function) -> Value {

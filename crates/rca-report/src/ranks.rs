@@ -1,12 +1,12 @@
-//! Joins the recordings of the ranks of one job by their collectives: late ranks, and waiting
-//! ranks.
+//! Joins the recordings of the ranks of one job by their collectives: late ranks, waiting ranks, and the steps of each in the
+//! graph of all of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use critical_path::{Graph, Group, Groups, Part, StepRow, bound_by, step_rows};
+use critical_path::{Graph, Group, Groups, Part, ReplayError, StepRow, step_rows};
 use gpu_time::comm::{Cause, CommRules, Job, RankDigest, arg_keys, assign_ranks};
-use rca_cycles::Analysis;
+use rca_cycles::{Analysis, StepPaths};
 use report::human;
 use serde_json::{Value, json};
 use trace_model::Trace;
@@ -76,6 +76,69 @@ pub struct OfRank {
     pub skew: Vec<Value>,
     /// Lines of text that follow those of the job.
     pub text: String,
+    steps: Option<JoinedSteps>,
+}
+
+impl OfRank {
+    /// Replaces the steps of the recording by those in the graph of all ranks. Returns `true` if there is such a graph, which
+    /// takes every recording of the job.
+    pub fn join(&mut self, paths: &mut StepPaths) -> bool {
+        let Some(found) = self.steps.take() else {
+            return false;
+        };
+        paths.join(found.rank, (found.steps, found.replay), found.path_ns);
+        if paths.left_out() > 0 {
+            self.text.push_str(&format!(
+                "  {} of its steps left out, as not all ranks were recorded then\n",
+                human::count(paths.left_out() as u64)
+            ));
+        }
+        true
+    }
+}
+
+/// Steps of a rank in the graph of all ranks.
+#[derive(Debug)]
+struct JoinedSteps {
+    rank: u32,
+    steps: Vec<StepRow>,
+    replay: ReplayError,
+    /// Time of their paths by rank.
+    path_ns: BTreeMap<u32, i64>,
+}
+
+impl JoinedSteps {
+    fn groups(&self) -> Groups {
+        let mut groups = Groups::default();
+        for step in &self.steps {
+            groups.add_all(&step.groups);
+        }
+        groups
+    }
+
+    fn json(&self) -> Value {
+        let by_rank = self.path_ns.iter();
+        let groups = self.groups();
+        json!({
+            "verdict": groups.largest().unwrap_or(Group::Unknown).verdict(),
+            "groups": groups,
+            "path_ns_by_rank": by_rank
+                .map(|(rank, ns)| json!({"rank": rank, "path_ns": ns}))
+                .collect::<Vec<_>>(),
+        })
+    }
+
+    /// Returns where most of the path lies, as a line of text; `None` if that is this rank.
+    fn elsewhere(&self) -> Option<String> {
+        let all: i64 = self.path_ns.values().sum();
+        let most = self.path_ns.iter();
+        let (rank, ns) = most.max_by_key(|(rank, ns)| (**ns, **rank == self.rank))?;
+        (*rank != self.rank).then(|| {
+            #[expect(clippy::cast_precision_loss, reason = "a share with four digits")]
+            let share = human::percent(*ns as f64 / all.max(1) as f64 * 100.0);
+            format!("  the path of its steps is on rank {rank} for {share}, see there\n")
+        })
+    }
 }
 
 /// A job of several recordings.
@@ -124,7 +187,7 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     if collectives == 0 {
         return None;
     }
-    let bounds = bounds(&digests, &job, &mut places);
+    let mut steps = joined_steps(&digests, &job, &mut places).into_iter();
     let members: Vec<(usize, Member)> = digests
         .into_iter()
         .filter_map(|digest| {
@@ -189,32 +252,16 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     let is_ambiguous = job.groups.iter().any(|g| !g.ambiguous.is_empty());
     let caution = " The collectives repeat so evenly that they can be joined in more than one way: the one \
                    that joins most of them was taken.";
-    let mut sentence = sentence + if is_ambiguous { caution } else { "" };
-    // A rank that waits for others tells what bounds it only together with them.
-    let late_at = straggler.map(|s| s.member);
-    let waits = bounds
-        .iter()
-        .enumerate()
-        .find(|(at, _)| Some(*at) != late_at);
-    if let Some((at, bound)) = waits {
-        let words = format!(
-            " Joined with the others, the steps of rank {} are {}.",
-            rank(at),
-            bound.text
-        );
-        sentence.push_str(&words);
-    }
+    let sentence = sentence + if is_ambiguous { caution } else { "" };
     let ranks = members
         .iter()
         .enumerate()
         .map(|(i, (place, member))| {
             let mut one = of_rank(*place, member, &late[i], &job.ranks[i], straggler, &rank);
-            if let Some(bound) = bounds.get(i) {
-                one.text
-                    .push_str(&format!("  with all ranks: {}\n", bound.text));
-                if let Value::Object(json) = &mut one.json {
-                    json.insert("joined".to_owned(), bound.json.clone());
-                }
+            one.steps = steps.next();
+            if let (Some(found), Value::Object(json)) = (&one.steps, &mut one.json) {
+                one.text.extend(found.elsewhere());
+                json.insert("joined".to_owned(), found.json());
             }
             one
         })
@@ -238,17 +285,11 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     })
 }
 
-/// What bounds the steps of a rank if the other ranks are in the graph.
-struct Bound {
-    text: String,
-    json: Value,
-}
-
 type Places = BTreeMap<String, (usize, Vec<(i64, i64, bool)>, Option<Part>)>;
 
-/// Returns what bounds the steps of each rank, in the order of `digests`; empty if the recording of one is missing. The time
-/// that a rank waits in a collective is then that of the rank that comes last.
-fn bounds(digests: &[RankDigest], job: &Job, places: &mut Places) -> Vec<Bound> {
+/// Returns the steps of each rank, in the order of `digests`; empty if the recording of one is missing. The time that a rank waits
+/// in a collective is then that of the rank that comes last.
+fn joined_steps(digests: &[RankDigest], job: &Job, places: &mut Places) -> Vec<JoinedSteps> {
     let parts = digests.iter().map(|digest| {
         let mut part = places.get_mut(&digest.source)?.2.take()?;
         part.set_rank(digest.rank.0);
@@ -261,35 +302,18 @@ fn bounds(digests: &[RankDigest], job: &Job, places: &mut Places) -> Vec<Bound> 
     let Ok(found) = step_rows(&graph) else {
         return Vec::new();
     };
+    let mut by_rank: BTreeMap<u32, Vec<StepRow>> = BTreeMap::new();
+    for step in found.steps {
+        by_rank.entry(step.rank).or_default().push(step);
+    }
     let each = digests.iter().enumerate().map(|(at, digest)| {
-        let own = digest.rank.0;
-        let steps: Vec<&StepRow> = found.steps.iter().filter(|row| row.rank == own).collect();
-        let by_rank = graph.path_by_rank(at);
-        let all: i64 = by_rank.values().sum();
-        let most = by_rank
-            .iter()
-            .max_by_key(|(rank, ns)| (**ns, **rank == own));
-        let mut text = bound_by(&steps, &found.replay);
-        if let Some((rank, ns)) = most.filter(|(rank, _)| **rank != own) {
-            #[expect(clippy::cast_precision_loss, reason = "a share with four digits")]
-            let share = human::percent(*ns as f64 / all.max(1) as f64 * 100.0);
-            text.push_str(&format!(
-                "; the path is on rank {rank} for {share}, see there"
-            ));
+        let rank = digest.rank.0;
+        JoinedSteps {
+            rank,
+            steps: by_rank.remove(&rank).unwrap_or_default(),
+            replay: found.replay.clone(),
+            path_ns: graph.path_by_rank(at),
         }
-        let mut groups = Groups::default();
-        for step in &steps {
-            groups.add_all(&step.groups);
-        }
-        let json = json!({
-            "verdict": groups.largest().unwrap_or(Group::Unknown).verdict(),
-            "groups": groups,
-            "path_ns_by_rank": by_rank
-                .iter()
-                .map(|(rank, ns)| json!({"rank": rank, "path_ns": ns}))
-                .collect::<Vec<_>>(),
-        });
-        Bound { text, json }
     });
     each.collect()
 }
@@ -377,5 +401,6 @@ fn of_rank(
         }),
         skew: skew.collect(),
         text,
+        steps: None,
     }
 }

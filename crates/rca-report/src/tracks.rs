@@ -12,6 +12,9 @@ use crate::document::{blame, sums};
 /// Name, start and end of a span, in nanoseconds.
 type Span = (String, i64, i64);
 
+/// Name of the track of what bounds each step.
+const BOUND: &str = "bound";
+
 /// Spans of one job, in nanoseconds, by track.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -73,12 +76,16 @@ fn phases(analysis: &Analysis) -> Vec<Span> {
 }
 
 impl Job {
-    /// Adds the steps of the cycles with what bounds each.
+    /// Adds the steps of the cycles with what bounds each, instead of those added before.
     #[must_use]
     pub fn with_steps(mut self, analysis: &Analysis, paths: &StepPaths) -> Self {
         let steps = (0..analysis.cycles.len()).filter_map(|at| paths.of_cycle(at));
         let spans = steps.map(|step| (step.verdict.to_owned(), step.begin_ns, step.end_ns));
-        self.tracks.push(("bound".to_owned(), spans.collect()));
+        let spans = spans.collect();
+        match self.tracks.iter_mut().find(|(title, _)| title == BOUND) {
+            Some((_, before)) => *before = spans,
+            None => self.tracks.push((BOUND.to_owned(), spans)),
+        }
         self
     }
 

@@ -147,15 +147,7 @@ fn read_format(
     let source = match found {
         // Databases are read page by page, in place or from a decompressed copy.
         nsys::Found::Export(export, process) => {
-            let load = || {
-                nsys::load(
-                    &export,
-                    process,
-                    options,
-                    clock_shift_ns,
-                    (verbosity, take),
-                )
-            };
+            let load = || nsys::load(&export, process, options, clock_shift_ns, (verbosity, take));
             let (trace, is_passed) = Stage::time("read", verbosity, load)?;
             return Ok((NamedTrace::new(name, trace), is_passed));
         }

@@ -239,3 +239,35 @@ fn parquet_has_the_steps() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(std::fs::read(&path).unwrap().starts_with(b"PAR1"));
 }
+
+/// Without marks and host code, the bursts of the GPU that repeat are the steps.
+#[test]
+fn bursts_of_kernels_are_steps_and_the_answer_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut begin = 1_000;
+    let (mut events, mut ends) = (Vec::new(), Vec::new());
+    for step in 0..12 {
+        for kernel in 0..10 {
+            let ts = begin + kernel * 32;
+            events.push(format!(
+                "{{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k{kernel}\",\"pid\":0,\"tid\":7,\"ts\":{ts},\"dur\":30,\"args\":{{\"stream\":7,\"device\":0}}}}"
+            ));
+        }
+        ends.push((begin + 9 * 32 + 30) * 1_000);
+        begin += 800 + step * 7 % 5 * 10;
+    }
+    let path = file(&folder, "bursts.json", &events.join(","));
+    let path = path.to_str().unwrap();
+    let found = json(&[path, "--format", "json"]);
+    assert_eq!(found["steps_by"], "gpu_burst");
+    let steps = found["steps"].as_array().unwrap().iter();
+    let own: Vec<i64> = steps.map(|step| step["end_ns"].as_i64().unwrap()).collect();
+    assert_eq!(own, ends);
+    let text = stdout(&critical_path(&[path]));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.starts_with("12 steps, median "), "{text}");
+    assert!(text.contains("bursts of GPU work that repeat"), "{text}");
+    let whole = json(&[path, "--format", "json", "--steps", "whole"]);
+    assert_eq!(whole["steps_by"], "whole");
+    assert_eq!(whole["steps"].as_array().unwrap().len(), 1);
+}

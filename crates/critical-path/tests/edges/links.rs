@@ -265,7 +265,14 @@ fn steps_whose_work_was_not_recorded_are_told_and_their_waits_are_no_host_code()
             rows.push(mark("ProfilerStep#1", at, 1_080.0));
             rows.push(launch(&args[step], at + 10.0));
             let sync = &args[4 + step];
-            rows.push(("cuda_runtime", "cudaDeviceSynchronize", HOST, at + 20.0, 1_050.0, sync));
+            rows.push((
+                "cuda_runtime",
+                "cudaDeviceSynchronize",
+                HOST,
+                at + 20.0,
+                1_050.0,
+                sync,
+            ));
             if !lost.contains(&step) {
                 rows.push(kernel(&args[step], 7, at + 19.0, 1_040.0));
             }
@@ -285,7 +292,12 @@ fn steps_whose_work_was_not_recorded_are_told_and_their_waits_are_no_host_code()
         let notes = doubts(&analysis);
         let note = notes.iter().find(|note| note.code == "lost_work").unwrap();
         let named = lost.map(|at| (at + 1).to_string()).join(", ");
-        assert!(note.text.contains(&format!("steps {named} have no GPU activity")), "{}", note.text);
+        assert!(
+            note.text
+                .contains(&format!("steps {named} have no GPU activity")),
+            "{}",
+            note.text
+        );
     }
 }
 

@@ -151,7 +151,9 @@ pub(super) fn cut(ranks: &Ranks) -> Vec<(usize, String)> {
     if ranks.members.len() < 3 {
         return Vec::new();
     }
-    let is_marked = |member: &super::Member| member.summary.steps_by != "whole";
+    // Bursts of the GPU are no steps that every rank has.
+    let is_marked =
+        |member: &super::Member| !matches!(member.summary.steps_by.as_str(), "whole" | "gpu_burst");
     let steps = |member: &super::Member| member.summary.steps.total;
     let collectives = |member: &super::Member| member.summary.collectives.total;
     let share = |count: u64| real(i64::try_from(count).unwrap_or(i64::MAX));

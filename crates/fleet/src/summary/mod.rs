@@ -51,7 +51,7 @@ pub struct RankSummary {
     pub quality: Quality,
     /// Time of the GPU.
     pub time: GpuTime,
-    /// How steps were found: `annotation`, `cycle` or `whole`.
+    /// How steps were found: `annotation`, `cycle`, `gpu_burst` or `whole`.
     pub steps_by: String,
     /// Budget by phase, over all steps.
     pub phases: Vec<PhaseTime>,

@@ -66,6 +66,8 @@ pub(crate) enum Steps {
         starts: Vec<i64>,
         end: i64,
         thread: Option<u32>,
+        /// `true` if the host begins them then, and not a device.
+        is_host: bool,
     },
 }
 
@@ -83,6 +85,16 @@ pub(crate) struct Found {
     /// The function or operator that marks steps.
     pub(crate) anchor: String,
     pub(crate) steps: Steps,
+}
+
+impl Found {
+    /// Returns `true` if steps begin on the host. Layers are parts of a step.
+    pub(crate) fn is_of_host(&self) -> bool {
+        match self.steps {
+            Steps::Times { is_host, .. } => is_host,
+            _ => self.method != Method::Layers,
+        }
+    }
 }
 
 pub(crate) fn find(timeline: &Timeline<'_>, options: &Options) -> Option<Found> {
@@ -318,6 +330,7 @@ fn by_rules(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Opt
                 starts,
                 end,
                 thread: Some(thread),
+                is_host: true,
             },
         })
     })
@@ -433,6 +446,7 @@ fn by_sequence(timeline: &Timeline<'_>) -> Option<Found> {
             starts: first.starts,
             end: first.end,
             thread: Some(thread),
+            is_host: true,
         },
     })
 }
@@ -548,8 +562,11 @@ fn by_device(timeline: &Timeline<'_>) -> Option<Found> {
         .filter(|w| (w.process, w.device) == place)
         .map(|w| (w.ts, w.end, w.name))
         .collect();
-    let starts = crate::period::bursts(&list)?;
+    let bursts = crate::period::bursts(&list)?;
     let end = list.iter().map(|w| w.1).max()?;
+    let launches = launches_of(timeline, place, &bursts);
+    let is_host = launches.is_some();
+    let starts = launches.unwrap_or(bursts);
     Some(Found {
         method: Method::Device,
         engine: None,
@@ -559,8 +576,29 @@ fn by_device(timeline: &Timeline<'_>) -> Option<Found> {
             starts,
             end,
             thread: None,
+            is_host,
         },
     })
+}
+
+/// When the host launched the first work of each burst; none where that is not recorded of each but the first, or not in order.
+///
+/// A host that runs ahead launches a burst long before it begins, and what it launches belongs to the step of its launch.
+fn launches_of(timeline: &Timeline<'_>, place: (u32, i64), bursts: &[i64]) -> Option<Vec<i64>> {
+    let mut work = timeline
+        .work
+        .iter()
+        .filter(|w| (w.process, w.device) == place);
+    let launches = bursts.iter().enumerate().map(|(i, &at)| {
+        let first = work.find(|w| w.ts == at)?;
+        // What was launched before the recording begins with its work.
+        match first.launch {
+            None if i == 0 => Some(at),
+            launch => Some(launch?.1),
+        }
+    });
+    let launches: Vec<i64> = launches.collect::<Option<_>>()?;
+    launches.is_sorted_by(|a, b| a < b).then_some(launches)
 }
 
 /// All of the trace as one step: from the first operator or call to the end.
@@ -586,6 +624,7 @@ fn whole(timeline: &Timeline<'_>) -> Option<Found> {
             starts: vec![start],
             end,
             thread: None,
+            is_host: false,
         },
     })
 }

@@ -361,7 +361,7 @@ pub const TABLES: &[TableSpec] = &[
         &[
             int("step", "Number of the step, from 1."),
             text("name", "Name."),
-            text("found_by", "`annotation`, `cycle` or `whole`."),
+            text("found_by", "`annotation`, `cycle`, `gpu_burst` or `whole`."),
             text(
                 "phase",
                 "`prefill`, `decode` or `mixed`, if the name states it.",
