@@ -125,7 +125,7 @@ fn a_folder_of_ranks_is_one_job_and_the_late_one_is_to_blame() {
         let words = format!("the path of its steps is on rank {late} for 9");
         assert!(said.contains(&words), "{said}");
         // There is one answer: that of all ranks.
-        assert_eq!(said.matches("steps: launch-bound").count(), 2, "{said}");
+        assert_eq!(said.matches("decode: launch-bound").count(), 2, "{said}");
         assert!(!said.contains("communication-bound"), "{said}");
         let advice = format!("Begin with rank {late}: 9");
         assert_eq!(said.matches(&advice).count(), 1, "{said}");
@@ -189,12 +189,14 @@ fn waiting(late: usize, skip: usize) -> [String; 2] {
         let events = steps.map(|(step, ends)| {
             let begin = ends[0] + clock;
             let arrival = begin + own + LAUNCH;
+            // No correlation is 0.
+            let id = step + 1;
             let end = begin + LATE + LAUNCH + TRANSFER;
             format!(
                 r#"{{"name":"ProfilerStep#{step}","cat":"user_annotation","ph":"X","pid":1,"tid":1,"ts":{begin},"dur":{}}},
                 {{"name":"prepare","cat":"python_function","ph":"X","pid":1,"tid":1,"ts":{begin},"dur":{own}}},
-                {{"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{},"dur":3,"args":{{"correlation":{step}}}}},
-                {{"name":"ncclDevKernel_AllReduce_Sum_f16_RING_LL","cat":"kernel","ph":"X","pid":0,"tid":7,"ts":{arrival},"dur":{},"args":{{"correlation":{step},"device":{rank},"stream":7}}}}"#,
+                {{"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{},"dur":3,"args":{{"correlation":{id}}}}},
+                {{"name":"ncclDevKernel_AllReduce_Sum_f16_RING_LL","cat":"kernel","ph":"X","pid":0,"tid":7,"ts":{arrival},"dur":{},"args":{{"correlation":{id},"device":{rank},"stream":7}}}}"#,
                 ends[1] - ends[0],
                 begin + own,
                 end - arrival,
