@@ -177,6 +177,9 @@ impl Outlines {
     }
 }
 
+/// Takes a slice of a track: what makes the piece, begin and end.
+type AddPiece<'a> = dyn FnMut(TrackId, &dyn Fn() -> Piece, (i64, i64)) + 'a;
+
 /// A slice of an excerpt.
 struct Piece {
     ts: i64,
@@ -229,18 +232,17 @@ impl Trace {
         kept.sort_unstable();
         let mut kept = kept.into_iter().peekable();
         let columns = &self.outlines.columns;
-        let add_kept =
-            |id: SliceId, add: &mut dyn FnMut(TrackId, &dyn Fn() -> Piece, (i64, i64))| {
-                let slice = self.slice(id);
-                let (ts, end) = (slice.ts().nanos(), slice.end().nanos());
-                let piece = || Piece {
-                    ts,
-                    dur: end.saturating_sub(ts),
-                    name: slice.name_id(),
-                    category: slice.category_id(),
-                };
-                add(slice.track_id(), &piece, (ts, end));
+        let add_kept = |id: SliceId, add: &mut AddPiece<'_>| {
+            let slice = self.slice(id);
+            let (ts, end) = (slice.ts().nanos(), slice.end().nanos());
+            let piece = || Piece {
+                ts,
+                dur: end.saturating_sub(ts),
+                name: slice.name_id(),
+                category: slice.category_id(),
             };
+            add(slice.track_id(), &piece, (ts, end));
+        };
         for row in &self.outlines.rows {
             while let Some(id) = kept.next_if(|id| id.index() < row.before as usize) {
                 add_kept(id, &mut add);

@@ -4,7 +4,7 @@ use critical_path::Class;
 use gpu_time::comm::summarise;
 
 use super::{Context, replay, sums};
-use crate::draft::{Draft, Gain, Strength, longest_of, said};
+use crate::draft::{Draft, Strength, longest_of, said};
 use crate::job::{Item, Phase, Portion, StepFact};
 use crate::numbers::{pct, time};
 
