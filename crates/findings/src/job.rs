@@ -539,6 +539,11 @@ impl Job {
                     .then_with(|| a.on_rank.cmp(&b.on_rank))
             });
             let batch = step_batch(&step.name);
+            let is_partial = row.flags.iter().any(|flag| match flag {
+                Flag::Clipped | Flag::Cut => true,
+                Flag::Lost => has_whole,
+                _ => false,
+            });
             steps.push(StepFact {
                 row: (*row).clone(),
                 phase,
@@ -548,10 +553,7 @@ impl Job {
                 gaps,
                 overhead_ns: overhead,
                 is_behind_other,
-                is_used: row.duration_ns > 0
-                    && !row.flags.contains(&Flag::Clipped)
-                    && !row.flags.contains(&Flag::Cut)
-                    && !(has_whole && row.flags.contains(&Flag::Lost)),
+                is_used: row.duration_ns > 0 && !is_partial,
                 batch: batch.and_then(|batch| batch.batch_size()),
                 tokens: batch.and_then(|batch| batch.all_tokens()),
             });

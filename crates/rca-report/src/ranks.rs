@@ -311,7 +311,7 @@ fn joined_steps(digests: &[RankDigest], job: &Job, places: &mut Places) -> Vec<J
         JoinedSteps {
             rank,
             steps: by_rank.remove(&rank).unwrap_or_default(),
-            replay: found.replay.clone(),
+            replay: found.replay,
             path_ns: graph.path_by_rank(at),
         }
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trace_dataset::{Elsewhere, Order, Trouble};
+use trace_dataset::{Elsewhere, Order, Take, Trouble};
 use trace_sql::remote::{self, Work, Workers};
 use trace_sql::{Cluster, SqlError};
 
@@ -34,11 +34,7 @@ impl Jobs {
 }
 
 impl Elsewhere for Jobs {
-    fn run(
-        &self,
-        orders: &[Order],
-        take: &mut dyn FnMut(usize, &str, &[u8]) -> Result<(), String>,
-    ) -> Result<(), Trouble> {
+    fn run(&self, orders: &[Order], take: &mut Take<'_>) -> Result<(), Trouble> {
         let trouble = |text: String, is_lost| Trouble { text, is_lost };
         let order = |order: &Order| {
             let recipe = serde_json::to_string(order);

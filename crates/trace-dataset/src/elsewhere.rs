@@ -78,6 +78,9 @@ pub struct Trouble {
     pub is_lost: bool,
 }
 
+/// Takes the place of an order, and a line and bytes of its answer; an error ends the call.
+pub type Take<'a> = dyn FnMut(usize, &str, &[u8]) -> Result<(), String> + 'a;
+
 /// Passes orders to other processes.
 pub trait Elsewhere: Sync {
     /// Has each order carried out by [`serve`] in some process, and passes on what it sends, for each order in its order. `take` gets the
@@ -86,11 +89,7 @@ pub trait Elsewhere: Sync {
     /// # Errors
     ///
     /// Returns the reason why not all orders were carried out.
-    fn run(
-        &self,
-        orders: &[Order],
-        take: &mut dyn FnMut(usize, &str, &[u8]) -> Result<(), String>,
-    ) -> Result<(), Trouble>;
+    fn run(&self, orders: &[Order], take: &mut Take<'_>) -> Result<(), Trouble>;
 }
 
 /// Makes the files of all inputs in other processes. The folder is that of [`crate::make()`] with the maker that [`serve`] is called with.

@@ -25,7 +25,7 @@ mod make;
 mod manifest;
 mod write;
 
-pub use elsewhere::{Elsewhere, Order, Trouble, make_elsewhere, serve, unseen};
+pub use elsewhere::{Elsewhere, Order, Take, Trouble, make_elsewhere, serve, unseen};
 pub use error::Error;
 pub use export::{Export, Reader, export, export_elsewhere, table_maker};
 pub use make::{Input, Job, Made, Maker, Report, Target, add_table, hash_of, make};

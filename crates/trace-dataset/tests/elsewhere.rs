@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use perfetto_reader::ReadOptions;
 use trace_dataset::{
-    Elsewhere, Error, Export, Input, Order, Reader, Report, Trouble, export, export_elsewhere,
-    serve, table_maker,
+    Elsewhere, Error, Export, Input, Order, Reader, Report, Take, Trouble, export,
+    export_elsewhere, serve, table_maker,
 };
 use trace_tables::Recording;
 use trace_tables::catalogue::{ArgKeys, TableSpec, table};
@@ -64,11 +64,7 @@ struct Executors {
 }
 
 impl Elsewhere for Executors {
-    fn run(
-        &self,
-        orders: &[Order],
-        take: &mut dyn FnMut(usize, &str, &[u8]) -> Result<(), String>,
-    ) -> Result<(), Trouble> {
+    fn run(&self, orders: &[Order], take: &mut Take<'_>) -> Result<(), Trouble> {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let trouble = |text: &str, is_lost| Trouble {
             text: text.to_owned(),
@@ -284,11 +280,7 @@ fn a_file_that_only_the_client_sees_is_named() {
     /// Keeps the orders, and carries out none.
     struct Keep<'k>(&'k std::sync::Mutex<Vec<Order>>);
     impl Elsewhere for Keep<'_> {
-        fn run(
-            &self,
-            orders: &[Order],
-            _: &mut dyn FnMut(usize, &str, &[u8]) -> Result<(), String>,
-        ) -> Result<(), Trouble> {
+        fn run(&self, orders: &[Order], _: &mut Take<'_>) -> Result<(), Trouble> {
             self.0.lock().unwrap().extend_from_slice(orders);
             Err(Trouble {
                 text: String::new(),

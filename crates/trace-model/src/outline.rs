@@ -298,9 +298,11 @@ impl Trace {
             };
             events.complete(lane, piece.ts, piece.dur, data);
         }
-        let mut options = FinishOptions::default();
-        options.snap_ns = self.outlines.snap_ns;
-        options.keep_negative = true;
+        let options = FinishOptions {
+            snap_ns: self.outlines.snap_ns,
+            keep_negative: true,
+            ..FinishOptions::default()
+        };
         // Fewer events than here.
         builder.finish(&options).unwrap_or_default()
     }

@@ -565,7 +565,7 @@ impl Engine {
                 return Ok(false);
             };
             match self.fetched(cluster, job, window, wanted).await? {
-                Fetched::All(rows, report) => break (rows, report),
+                Fetched::All(all) => break *all,
                 Fetched::Lost(why) if attempt == ATTEMPTS => {
                     return Err(failed(format_args!(
                         "the result was lost {attempt} times on its way from the executors ({why}): repeat the query when they run without interruption"
@@ -616,7 +616,7 @@ impl Engine {
             }
         }
         let report = job.report.await?;
-        Ok(Fetched::All(rows, report))
+        Ok(Fetched::All(Box::new((rows, report))))
     }
 }
 
@@ -625,7 +625,7 @@ const ATTEMPTS: usize = 4;
 
 /// What arrived of a query on a cluster.
 enum Fetched {
-    All(Kept, Report),
+    All(Box<(Kept, Report)>),
     /// Some rows are on a machine that does not answer; why.
     Lost(String),
 }

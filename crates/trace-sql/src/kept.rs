@@ -27,6 +27,9 @@ fn local(file: &dyn SpillFile) -> Result<&Path> {
     path.ok_or_else(|| DataFusionError::Internal("a temporary file has no path".to_owned()))
 }
 
+/// A temporary file with rows, and who writes it.
+type Spilled = (StreamWriter<BufWriter<std::fs::File>>, Arc<dyn SpillFile>);
+
 /// Rows of one result.
 pub(crate) struct Kept {
     schema: SchemaRef,
@@ -35,7 +38,7 @@ pub(crate) struct Kept {
     batches: Vec<RecordBatch>,
     bytes: usize,
     rows: usize,
-    file: Option<(StreamWriter<BufWriter<std::fs::File>>, Arc<dyn SpillFile>)>,
+    file: Option<Spilled>,
 }
 
 impl Kept {

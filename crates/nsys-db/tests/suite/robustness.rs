@@ -3,7 +3,7 @@
 use nsys_db::{Export, LoadOptions, load};
 use trace_model::{IssueKind, Trace};
 
-use crate::support::{Made, SECRET, has, launches, limit, read};
+use crate::support::{Made, SECRET, has, launches, limit};
 
 #[test]
 fn bad_rows_are_counted_with_their_place_and_nothing_is_run() {

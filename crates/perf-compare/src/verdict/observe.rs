@@ -460,7 +460,8 @@ fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     let all = || sides.into_iter().flatten().flat_map(|c| &c.functions);
     let any_graph = all().any(|f| !f.class.on_device() && is_graph(f));
     let any_launch = all().any(|f| !f.class.on_device() && is_launch(f));
-    if !any_graph && !(any_launch && sides.iter().all(|side| has_calls(side))) {
+    let launches_alone = any_launch && sides.iter().all(|side| has_calls(side));
+    if !(any_graph || launches_alone) {
         return;
     }
     let by_cycle = |wanted: &dyn Fn(&Function) -> bool, on_device: bool| {

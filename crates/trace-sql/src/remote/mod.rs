@@ -35,7 +35,7 @@ use work::WorkTable;
 
 pub use message::VERSION;
 pub use source::{LEFT_OUT, NOTE};
-pub use work::{Lost, Order, Work, Workers};
+pub use work::{Lost, Order, Take, Work, Workers};
 
 /// Recordings that a process of a cluster keeps for later tables of the same statement, in bytes.
 const MEMORY: usize = 1 << 30;

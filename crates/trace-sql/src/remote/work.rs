@@ -22,6 +22,9 @@ use crate::cluster::Cluster;
 use crate::error::{ErrorKind, SqlError};
 use crate::store::{Inputs, Store, Wanted};
 
+/// Takes the place of an order, and a text and bytes of what is sent for it; an error ends the call.
+pub type Take<'a> = dyn FnMut(usize, &str, &[u8]) -> std::result::Result<(), String> + 'a;
+
 /// What is to be done with one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -100,19 +103,11 @@ impl Workers {
     /// # Errors
     ///
     /// Returns the reason if not all has been done, or has arrived.
-    pub fn run(
-        &self,
-        work: Work,
-        take: &mut dyn FnMut(usize, &str, &[u8]) -> std::result::Result<(), String>,
-    ) -> std::result::Result<(), Lost> {
+    pub fn run(&self, work: Work, take: &mut Take<'_>) -> std::result::Result<(), Lost> {
         self.runtime.block_on(self.all(work, take))
     }
 
-    async fn all(
-        &self,
-        work: Work,
-        take: &mut dyn FnMut(usize, &str, &[u8]) -> std::result::Result<(), String>,
-    ) -> std::result::Result<(), Lost> {
+    async fn all(&self, work: Work, take: &mut Take<'_>) -> std::result::Result<(), Lost> {
         let name = work.name.clone();
         let store = Store::new(Arc::new(Orders::new(work)), 0).with_plain_text();
         let table = WorkTable {
@@ -143,7 +138,7 @@ impl Workers {
 
 pub(super) fn passed_on(
     batch: &RecordBatch,
-    take: &mut dyn FnMut(usize, &str, &[u8]) -> std::result::Result<(), String>,
+    take: &mut Take<'_>,
 ) -> std::result::Result<(), String> {
     let [orders, texts, bytes] = batch.columns() else {
         return Err("rows of work have other columns".to_owned());
