@@ -1,6 +1,7 @@
 //! Exports and fleets on the cluster, compared with those of one process file by file; and what is lost on the way.
 
 use anyhow::{Context as _, Result, bail, ensure};
+use serving_synth::fleet::Fleet;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -10,6 +11,9 @@ use super::{Bench, Cluster, MANY, free_address, run_command, same, text};
 
 /// Tools whose work executors do.
 const TOOLS: [&str; 2] = ["export", "fleet"];
+
+/// Ranks of a job that takes a while.
+const RANKS: u32 = 160;
 
 /// Time in which anything here has to happen.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -77,42 +81,72 @@ impl Bench {
     pub(super) fn folders(&self, cluster: &Cluster, recordings: &[PathBuf]) -> Result<()> {
         let corrupt = PathBuf::from("corrupt.json");
         std::fs::write(self.folder.join(&corrupt), "{\"traceEvents\": 7}")?;
-        let changed = PathBuf::from("changed.json.gz");
-        let (first, second) = (
-            recordings.first().context("no recording")?,
-            recordings.last().context("no recording")?,
-        );
-        std::fs::copy(self.folder.join(first), self.folder.join(&changed))?;
-        let mut inputs = recordings.to_vec();
-        inputs.insert(1, corrupt);
-        inputs.insert(4, "missing.json".into());
-        inputs.push(changed.clone());
         for tool in TOOLS {
+            let mut inputs = self.inputs(tool, recordings, 8)?;
+            // The last one is replaced by a recording of the same rank.
+            let changed = inputs.last().context("no recording")?.clone();
+            let other = match tool {
+                "fleet" => Fleet {
+                    ranks: 8,
+                    seed: 2,
+                    ..Fleet::default()
+                }
+                .timeline()
+                .rank(7)
+                .into_bytes(),
+                _ => std::fs::read(self.folder.join(&inputs[0]))?,
+            };
+            inputs.insert(1, corrupt.clone());
+            inputs.insert(4, "missing.json".into());
             let made = self.both_folders(cluster, tool, &inputs)?;
             let said = text(&made.stderr);
             for name in ["corrupt.json", "missing.json"] {
                 ensure!(said.contains(name), "{tool}: {name} is not named: {said}");
             }
-            let again = self.both_folders(cluster, tool, &inputs)?;
-            let said = text(&again.stderr);
-            let skipped = format!("{} skipped", inputs.len() - 2);
-            ensure!(
-                said.contains(&skipped),
-                "{tool}: expected {skipped}: {said}"
-            );
-        }
-        std::fs::copy(self.folder.join(second), self.folder.join(&changed))?;
-        for tool in TOOLS {
-            let made = self.both_folders(cluster, tool, &inputs)?;
-            let said = text(&made.stderr);
-            let skipped = format!("{} skipped", inputs.len() - 3);
-            ensure!(
-                said.contains(&skipped),
-                "{tool}: expected {skipped}: {said}"
-            );
+            for left in [2, 3] {
+                let again = self.both_folders(cluster, tool, &inputs)?;
+                let said = text(&again.stderr);
+                let skipped = format!("{} skipped", inputs.len() - left);
+                ensure!(
+                    said.contains(&skipped),
+                    "{tool}: expected {skipped}: {said}"
+                );
+                std::fs::write(self.folder.join(&changed), &other)?;
+            }
         }
         println!("export and fleet: the same files as of one process, byte by byte");
         Ok(())
+    }
+
+    /// Returns what a tool takes: a fleet is of one job.
+    fn inputs(&self, tool: &str, recordings: &[PathBuf], ranks: u32) -> Result<Vec<PathBuf>> {
+        let folder = self.folder.join(format!("{tool}-{ranks}-inputs"));
+        std::fs::create_dir_all(&folder)?;
+        let mut inputs = Vec::new();
+        let mut put = |name: String, bytes: &[u8]| -> Result<()> {
+            let path = folder.join(name);
+            std::fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+            std::fs::write(&path, bytes)?;
+            inputs.push(path.strip_prefix(&self.folder)?.to_owned());
+            Ok(())
+        };
+        if tool == "fleet" {
+            let job = Fleet {
+                ranks,
+                padding: 100,
+                ..Fleet::default()
+            };
+            let timeline = job.timeline();
+            for rank in 0..ranks {
+                put(Fleet::name(rank), timeline.rank(rank).as_bytes())?;
+            }
+            return Ok(inputs);
+        }
+        for (number, path) in recordings.iter().enumerate() {
+            let bytes = std::fs::read(self.folder.join(path))?;
+            put(format!("copy{number:04}.json.gz"), &bytes)?;
+        }
+        Ok(inputs)
     }
 
     /// Who is absent, and who does not see a file, is named in one sentence.
@@ -216,6 +250,7 @@ impl Bench {
     /// An executor, and then the client, are killed in the middle of making folders.
     pub(super) fn killed_jobs(&self, cluster: &mut Cluster, many: &[PathBuf]) -> Result<()> {
         for tool in TOOLS {
+            let many = &self.inputs(tool, many, RANKS)?;
             let (alone, there) = (format!("{tool}-many"), format!("{tool}-killed"));
             let here = self.making(tool, many, &alone, None).output()?;
             ensure!(here.status.success(), "{tool}: {}", text(&here.stderr));
@@ -277,6 +312,7 @@ impl Bench {
             said.trim()
         );
         for tool in TOOLS {
+            let many = &self.inputs(tool, many, RANKS)?;
             let there = format!("{tool}-lost");
             let output = self.lost(cluster, self.making(tool, many, &there, Some(&address)))?;
             ensure!(
