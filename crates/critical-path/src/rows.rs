@@ -27,7 +27,7 @@ pub struct RecordingRow {
     /// Number of GPU activities whose links to calls are lost, where that is so many that no link is used; else 0.
     #[serde(skip_serializing_if = "is_none")]
     pub lost_links: u64,
-    /// Number of launches without GPU work, of steps that are flagged as [`Flag::Lost`](crate::Flag::Lost).
+    /// Number of launches without GPU work, of steps that are flagged as [`Flag::Lost`].
     #[serde(skip_serializing_if = "is_none")]
     pub lost_work: u64,
     /// Number of runtime API calls.
