@@ -1,5 +1,5 @@
-//! Of which functions and operators a command needs only the outlines: their places, for what nests among them, and their
-//! numbers. They are most of a recording of PyTorch.
+//! Which functions and operators a command only needs in outline: for the nesting of other slices, and to count them. They make up
+//! most of a PyTorch recording.
 
 use gpu_time::comm::HOST_MARKS;
 use perfetto_reader::Outlining;
@@ -37,7 +37,7 @@ pub(crate) fn all() -> Outlining {
     outlining(Vocabulary::default(), |_, _, _| false)
 }
 
-/// For answers that ask for what threads wait, and what they do in the longest gaps.
+/// For answers about what threads wait for, and what they do in the longest gaps.
 pub(crate) fn but_waiting() -> Outlining {
     outlining(Vocabulary::default(), |_, _, name| {
         matches!(

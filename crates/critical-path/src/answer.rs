@@ -7,7 +7,7 @@ use report::human;
 use trace_model::kernel::display_names;
 use trace_model::step_name::step_group;
 
-use crate::{Analysis, Flag, Group, Groups, Limit, ReplayError, StepRow, Straggler};
+use crate::{Analysis, Flag, Group, Groups, Limit, Prediction, ReplayError, StepRow, Straggler};
 
 /// Minimum share of a second group that the sentence names, in percent.
 const ALSO: f64 = 5.0;
@@ -116,7 +116,7 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
     notes
 }
 
-/// Returns which steps lack GPU work that others of the recording have.
+/// Returns a note on steps whose GPU work was not recorded.
 fn lost(analysis: &Analysis) -> Option<Note> {
     let lost: BTreeSet<u32> = analysis
         .steps
@@ -142,6 +142,27 @@ fn lost(analysis: &Analysis) -> Option<Note> {
         named.join(", ")
     );
     Some(Note::new("lost_work", text).count(launches))
+}
+
+/// Returns the assumptions that all predictions share, then those of single ones.
+fn assumptions(changes: &[Prediction]) -> Vec<String> {
+    let Some((first, others)) = changes.split_first() else {
+        return Vec::new();
+    };
+    let is_common = |text: &&&str| others.iter().all(|other| other.assumes.contains(text));
+    let common: Vec<&str> = first.assumes.iter().filter(is_common).copied().collect();
+    let mut out: Vec<String> = Vec::new();
+    if !common.is_empty() {
+        out.push(common.join("; "));
+    }
+    for change in changes {
+        let own = change.assumes.iter().filter(|text| !common.contains(text));
+        let own: Vec<&str> = own.copied().collect();
+        if !own.is_empty() {
+            out.push(format!("{}: {}", change.change, own.join("; ")));
+        }
+    }
+    out
 }
 
 /// Returns what recordings with runtime calls lack: GPU activities, or the links between the two.
@@ -223,7 +244,7 @@ pub fn sentences(analysis: &Analysis) -> Vec<String> {
         .collect()
 }
 
-/// Returns the median, of an even number the middle between the two in the middle, in whole nanoseconds.
+/// Returns the median in whole nanoseconds; for an even number of steps the mean of the middle two.
 fn median(steps: &[&StepRow]) -> i64 {
     let mut times: Vec<i64> = steps.iter().map(|step| step.duration_ns).collect();
     times.sort_unstable();
@@ -580,8 +601,7 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         };
         line("at most", format!("{}{as_recorded}", gains.join("; ")));
     }
-    for change in &analysis.what_if {
-        let text = format!("{}: {}", change.change, change.assumes.join("; "));
+    for text in assumptions(&analysis.what_if) {
         line("assumes", text);
     }
     let replay = &analysis.replay;

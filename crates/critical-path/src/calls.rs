@@ -113,8 +113,7 @@ impl Calls {
             .count()
     }
 
-    /// Returns the calls in an interval that last as long as a wait and have no work of their own: synchronisations, and those
-    /// that copy memory.
+    /// Returns synchronisations and copies in an interval that took long enough to be a wait, but have no recorded work.
     pub(crate) fn waits_without_work<'c>(
         &'c self,
         (begin, end): (i64, i64),

@@ -172,7 +172,7 @@ impl Change {
         actions.any(|action| matches!(action, Action::Link(_)))
     }
 
-    /// Returns what has to hold for the changed work to be possible.
+    /// Returns the assumptions behind the change.
     pub(crate) fn assumes(&self) -> Vec<&'static str> {
         let each = self.actions.iter().filter_map(|action| match action {
             Action::Scale { .. } => None,

@@ -389,7 +389,7 @@ impl<'c> Effects<'c> {
         fusions.any(|fusion| fusion.joins[part][op])
     }
 
-    /// Returns `true` if a point is of a call that launches only what becomes part of the kernel ahead.
+    /// Returns `true` if the point belongs to a launch whose kernel is fused into the one ahead.
     fn launches_fused(&self, graph: &Graph, part: usize, point: usize) -> bool {
         if self.fusions.is_empty() {
             return false;

@@ -39,7 +39,7 @@ pub enum Flag {
     Host,
     /// The recording ends before its last work: launches of it have none.
     Cut,
-    /// Launches of it have no GPU work, though others of the recording have: it ends with what is recorded.
+    /// Its GPU work was not recorded, though that of other steps was: it ends with the last recorded event.
     Lost,
 }
 
@@ -95,11 +95,11 @@ pub(crate) struct Assigned {
     /// Step of each operation.
     pub(crate) of_op: Vec<u32>,
     pub(crate) whole: bool,
-    /// Launches of each step whose work is missing; 0 where that is how it should be, or cannot be told.
+    /// Number of launches without recorded work, by step; 0 where none is expected or the cause cannot be told.
     pub(crate) lost: Vec<u64>,
 }
 
-/// Launches of a step to those without work from which its work counts as lost: so many to one.
+/// A step counts as lost if at least one in this many of its launches has no work.
 const LOST_SHARE: u64 = 10;
 
 impl Assigned {

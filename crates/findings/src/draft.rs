@@ -32,7 +32,7 @@ pub(crate) enum Gain {
 }
 
 impl Gain {
-    /// The same, of each step at most the cost.
+    /// Limits the gain of each step to its cost.
     pub(crate) fn capped(self) -> Self {
         match self {
             Self::Replay { change, .. } => Self::Replay {

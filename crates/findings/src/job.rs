@@ -656,7 +656,7 @@ impl Job {
 
 /// The steps of a rank under a change.
 pub(crate) struct Predicted {
-    /// Otherwise nothing recorded is what the change changes, and the replay says nothing of it.
+    /// `false` if the change matches nothing that was recorded: the replay then says nothing about it.
     pub(crate) touches_something: bool,
     /// New duration by number of the step, in nanoseconds.
     by_step: FxHashMap<u32, i64>,

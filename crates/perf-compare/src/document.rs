@@ -67,7 +67,7 @@ pub enum Statement {
     Insufficient,
 }
 
-/// In which direction something changed.
+/// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -25,7 +25,7 @@ const LEFT: f64 = 0.2;
 /// Part of a cycle that must be left.
 const LEFT_OF_CYCLE: f64 = 0.005;
 
-/// By what factors the time of a function may change as its work does: from the least to the largest.
+/// Smallest and largest factor that a change of work can explain in the time of a function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Range(f64, f64);
 

@@ -84,7 +84,7 @@ fn waits(ranks: &Ranks<'_>) -> Vec<Waited> {
     all
 }
 
-/// By cycle: what the rank takes longer in a kernel that takes longest in it, beyond the mean of the others.
+/// In a cycle: by how much the slowest rank of a kernel exceeds the mean of the others.
 fn unevenness(own: &[(usize, &Function)], at: usize) -> f64 {
     let durs: Vec<f64> = own.iter().map(|(_, f)| f.dur_us[at]).collect();
     let most = durs.iter().copied().fold(f64::NAN, f64::max);
@@ -99,7 +99,13 @@ fn beyond_shortest(f: &Function, at: usize) -> f64 {
     f.dur_us[at] - f.calls[at] * shortest
 }
 
-/// The longest call of a function in a cycle beyond the shortest.
+/// In a cycle: longest minus shortest call of a function, mean over the ranks.
+fn mean_range(own: &[(usize, &Function)], at: usize) -> f64 {
+    let each = own.iter().map(|(_, f)| range_of_calls(f, at));
+    mean(&each.filter(|us| us.is_finite()).collect::<Vec<f64>>())
+}
+
+/// Longest minus shortest call of a function in a cycle.
 fn range_of_calls(f: &Function, at: usize) -> f64 {
     let single = f.single.as_ref();
     single.map_or(f64::NAN, |single| {
@@ -107,11 +113,21 @@ fn range_of_calls(f: &Function, at: usize) -> f64 {
     })
 }
 
-/// Values of a kernel by cycle on both sides.
-type ByKernel<'c> = BTreeMap<&'c str, [Vec<f64>; 2]>;
-
-/// The kernel whose values grew most in the mean.
-fn most_grown(found: ByKernel<'_>) -> Option<(&str, [Vec<f64>; 2])> {
+/// Returns the kernel whose mean grew most between the sides; `of` computes the value of a cycle.
+fn most_grown<'c>(
+    ranks: &[Ranks<'c>; 2],
+    of: impl Fn(&[(usize, &'c Function)], usize) -> f64,
+) -> Option<(&'c str, [Vec<f64>; 2])> {
+    let mut found: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
+    for (side, ranks) in ranks.iter().enumerate() {
+        for (capture, by_name) in ranks.shared(Class::Kernel) {
+            for (name, own) in by_name {
+                let each = (0..capture.cycles.len()).map(|at| of(&own, at));
+                let known = each.filter(|us| us.is_finite());
+                found.entry(name).or_default()[side].extend(known);
+            }
+        }
+    }
     let grown = |values: &[Vec<f64>; 2]| mean(&values[1]) - mean(&values[0]);
     let both = found
         .into_iter()
@@ -180,17 +196,7 @@ fn between_steps(
         "% of what evenly divided lateness is",
         [0.0, (others / evenly * 100.0).min(100.0)],
     ));
-    let mut kernels = ByKernel::new();
-    for (side, ranks) in ranks.iter().enumerate() {
-        for (capture, by_name) in ranks.shared(Class::Kernel) {
-            for (name, own) in by_name {
-                let each = (0..capture.cycles.len()).map(|at| unevenness(&own, at));
-                let known = each.filter(|us| us.is_finite());
-                kernels.entry(name).or_default()[side].extend(known);
-            }
-        }
-    }
-    if let Some((name, values)) = most_grown(kernels) {
+    if let Some((name, values)) = most_grown(ranks, unevenness) {
         out.extend(Signal::series(
             "rank_moving_kernel_us",
             name,
@@ -247,21 +253,7 @@ fn within_steps(ranks: &[Ranks<'_>; 2], out: &mut Vec<Signal>) {
         "us",
         shortest,
     ));
-    let mut kernels = ByKernel::new();
-    for (side, ranks) in ranks.iter().enumerate() {
-        for (capture, by_name) in ranks.shared(Class::Kernel) {
-            for (name, own) in by_name {
-                let of = |at: usize| {
-                    let each = own.iter().map(|(_, f)| range_of_calls(f, at));
-                    mean(&each.filter(|us| us.is_finite()).collect::<Vec<f64>>())
-                };
-                let each = (0..capture.cycles.len()).map(of);
-                let known = each.filter(|us| us.is_finite());
-                kernels.entry(name).or_default()[side].extend(known);
-            }
-        }
-    }
-    if let Some((name, values)) = most_grown(kernels) {
+    if let Some((name, values)) = most_grown(ranks, mean_range) {
         out.extend(Signal::series(
             "rank_moving_calls_us",
             name,
