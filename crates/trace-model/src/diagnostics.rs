@@ -117,7 +117,7 @@ issues! {
     /// A timestamp with more than three decimals was rounded.
     RoundedTimestamp "rounded_timestamp" Info "times with more than three decimals were rounded to nanoseconds";
     /// An event refers to a stack frame that the table of the file does not have, or whose callers it does not have.
-    UnknownStackFrame "stack_frame_unknown" Error "stacks of events refer to frames that are not in the file (`stackFrames`)";
+    UnknownStackFrame "stack_frame_unknown" Error "stacks of events refer to frames that are not in the file (`stackFrames`), or are too many to keep whole";
     /// `systemTraceEvents` were skipped.
     SystemTraceSkipped "system_trace_skipped" Info "systemTraceEvents were skipped";
     /// An event before time zero was dropped.

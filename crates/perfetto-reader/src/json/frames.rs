@@ -24,6 +24,13 @@ const REFERENCE: &str = "\0stack frame ";
 /// Maximum number of frames of one stack; deeper ones lose their outermost frames.
 const DEEPEST: usize = 1024;
 
+/// Bytes of different stacks that are kept whole; those beyond have only their innermost frames. A small table can describe many
+/// deep stacks that share most of their frames, whose texts do not.
+const MOST_TEXT: usize = 256 << 20;
+
+/// Number of these innermost frames.
+const SHALLOW: usize = 8;
+
 /// Returns `true` if stacks are kept.
 pub(super) fn are_wanted(config: &Config) -> bool {
     match &config.args {
@@ -115,8 +122,8 @@ impl Frames {
         true
     }
 
-    /// Returns the stack that ends with the frame `id`, and `true` if all of it is in the table.
-    fn stack(&self, id: &str) -> (String, bool) {
+    /// Returns the stack that ends with the frame `id`, without frames beyond `deepest`, and `true` if the rest is in the table.
+    fn stack(&self, id: &str, deepest: usize) -> (String, bool) {
         let unknown = |id: &str| format!("[stack frame {id}]");
         let Some(mut at) = self.texts.find(id).filter(|at| self.by_id.contains_key(at)) else {
             return (unknown(id), false);
@@ -133,7 +140,7 @@ impl Frames {
                 None => unknown(self.texts.get(at)),
             });
             match frame.parent {
-                Some(_) if lines.len() >= DEEPEST => return (lines.join("\n"), true),
+                Some(_) if lines.len() >= deepest => return (lines.join("\n"), true),
                 Some(parent) => at = parent,
                 None => return (lines.join("\n"), true),
             }
@@ -141,12 +148,19 @@ impl Frames {
         (lines.join("\n"), false)
     }
 
-    /// Replaces what refers to the table by the stacks, and counts what refers to no frame of it.
+    /// Replaces what refers to the table by the stacks, and counts what refers to no frame of it or is not kept whole.
     pub(super) fn resolve(&self, builder: &mut TraceBuilder) {
         let diagnostics = &mut builder.diagnostics;
+        let mut bytes = 0;
         builder.events.replace_texts(
             &arg_key(CHAIN),
-            |text| Some(self.stack(text.strip_prefix(REFERENCE)?)),
+            |text| {
+                let id = text.strip_prefix(REFERENCE)?;
+                let is_room = bytes < MOST_TEXT;
+                let (text, is_known) = self.stack(id, if is_room { DEEPEST } else { SHALLOW });
+                bytes += text.len();
+                Some((text, is_known && is_room))
+            },
             |ts| diagnostics.count(IssueKind::UnknownStackFrame, Place::At(ts)),
         );
     }
