@@ -139,6 +139,7 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
             verdict: whole.verdict(),
             is_unsure: replay.is_large(),
             limit: whole.limit(),
+            rank: graph.parts.get(last_rank).map_or(0, |part| part.rank),
             groups: whole.groups,
         },
         period_ns: period(&steps),

@@ -335,6 +335,7 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
             format!("{n} {name} steps{of_ranks}, {middle}{time}")
         }
     };
+    let phase = &on_the_path(analysis, phase);
     let usual = Phase {
         name: phase.name.clone(),
         steps: usual_steps(&phase.steps),
@@ -354,6 +355,24 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
         false => ", of what is recorded: there is no GPU activity",
     };
     format!("{subject}: {bound}{most}{rank}{lacks}.")
+}
+
+/// Returns the steps of the rank whose path is that of the window, where collectives join ranks: the path of one rank then passes
+/// through the others wherever they are late, and the shares of a sentence are those of the budget. All steps where ranks do not wait
+/// for each other, or that rank has none of the phase.
+fn on_the_path<'a>(analysis: &Analysis, phase: &Phase<'a>) -> Phase<'a> {
+    let is_own = |step: &&&StepRow| step.rank == analysis.window.rank;
+    let own: Vec<&StepRow> = match analysis.collectives {
+        0 => Vec::new(),
+        _ => phase.steps.iter().filter(is_own).copied().collect(),
+    };
+    Phase {
+        name: phase.name.clone(),
+        steps: match own.is_empty() {
+            true => phase.steps.clone(),
+            false => own,
+        },
+    }
 }
 
 /// Returns the steps that a median speaks for: all, without those of more than twice the median where these few take a notable
@@ -641,9 +660,11 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
     }
     if analysis.collectives > 0 {
         let text = format!(
-            "{} collectives join {} ranks; the paths of all of them together are {} on other ranks",
+            "{} collectives join {} ranks; shares are of the path to the last step of rank {}; the paths of all ranks together \
+             are {} on others",
             human::count(analysis.collectives),
             analysis.recordings.len(),
+            analysis.window.rank,
             shown(analysis.steps.iter().map(|step| step.other_ranks_ns).sum())
         );
         line("ranks", text);

@@ -116,7 +116,10 @@ pub struct WindowRow {
     pub is_unsure: bool,
     /// The resource that limits the kernels of a gpu-bound window.
     pub limit: Option<Limit>,
-    /// Time on the path by group; adds up to the time of the steps of the rank that ends last.
+    /// The rank whose last step ends last, of those whose steps cover the window.
+    pub rank: u32,
+    /// Time on the path by group; adds up to the time of the steps of `rank`. Where collectives join ranks, this path passes
+    /// through the others wherever they are late.
     pub groups: Groups,
 }
 

@@ -28,12 +28,20 @@ fn short<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.iter().map(name_of).collect()
 }
 
+/// Returns names as `form` shows them.
+fn names_in<'a>(form: Form, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    match form {
+        Form::Wide => names.map(str::to_owned).collect(),
+        Form::Narrow => short(names),
+    }
+}
+
 /// Form of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// All columns, times as recorded: for programs.
     Wide,
-    /// The main columns, times since the begin of the window: for terminals.
+    /// The main columns, times since the begin of the window, names of kernels without types and parameters: for people.
     Narrow,
 }
 
@@ -178,7 +186,9 @@ pub fn segments(analysis: &Analysis, form: Form) -> report::Result<Table> {
         (None, Column::uint("on_rank")),
     ];
     let mut table = Formed::new("segments", form, columns)?;
-    for row in &analysis.segments {
+    let rows = analysis.segments.iter();
+    let names = names_in(form, rows.map(|row| row.segment.name.as_str()));
+    for (row, name) in analysis.segments.iter().zip(&names) {
         let segment = &row.segment;
         let class = segment.class.name();
         table.push(&[
@@ -190,7 +200,7 @@ pub fn segments(analysis: &Analysis, form: Form) -> report::Result<Table> {
             (segment.end_ns - segment.begin_ns).into(),
             class.as_str().into(),
             segment.class.group().name().into(),
-            segment.name.as_str().into(),
+            name.as_str().into(),
             segment.evidence.name().into(),
             u64::from(segment.on_rank).into(),
         ])?;
@@ -219,13 +229,14 @@ pub fn ops(analysis: &Analysis, form: Form) -> report::Result<Table> {
         (NARROW, nanos("slack_ns", "slack")),
     ];
     let mut table = Formed::new("ops", form, columns)?;
-    for row in &analysis.ops {
+    let names = names_in(form, analysis.ops.iter().map(|row| row.name.as_str()));
+    for (row, name) in analysis.ops.iter().zip(&names) {
         let class = row.class.name();
         table.push(&[
             u64::from(row.rank).into(),
             row.step.map(u64::from).into(),
             class.as_str().into(),
-            row.name.as_str().into(),
+            name.as_str().into(),
             row.device.into(),
             row.stream.into(),
             row.begin_ns.into(),
