@@ -1,11 +1,7 @@
 //! Known names of host slices and calls, and the strings kept of a recording.
 
 use rustc_hash::FxHashMap;
-use trace_model::kernel::NamePattern;
-use trace_model::{StrId, Trace, Waiting, takes_requests};
-
-/// Functions that load data (PyTorch).
-const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloader.py(*): __next__|*data_loader.py(*): __next__";
+use trace_model::{StrId, Trace, Waiting, loads_data, takes_requests};
 
 /// Returns `true` for a primitive that only waits: for a socket, a lock, a process or a timer. Functions of Python, which are
 /// recorded with their file and line (`threading.py(607): wait`), call one of these, and their own time is work.
@@ -95,7 +91,6 @@ pub(crate) struct Names<'t> {
     texts: Vec<String>,
     own: FxHashMap<&'static str, u32>,
     host: Vec<Option<HostName>>,
-    data: Vec<NamePattern>,
 }
 
 impl<'t> Names<'t> {
@@ -106,7 +101,6 @@ impl<'t> Names<'t> {
             texts: Vec::new(),
             own: FxHashMap::default(),
             host: vec![None; trace.strings().len()],
-            data: DATA.split('|').map(NamePattern::glob).collect(),
         }
     }
 
@@ -142,12 +136,12 @@ impl<'t> Names<'t> {
         let Some(slot) = id.and_then(|id| self.host.get_mut(id.index())) else {
             return HostName::default();
         };
-        let (trace, data) = (self.trace, &self.data);
+        let trace = self.trace;
         *slot.get_or_insert_with(|| {
             let name = id.map_or("", |id| trace.text(id));
             HostName {
                 requests: takes_requests(name) || takes_messages(name),
-                data: data.iter().any(|pattern| pattern.matches(name)),
+                data: loads_data(name),
                 blocking: is_blocking(name),
                 message: MESSAGES.contains(&name),
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use trace_model::interval::{Interval, IntervalSet};
-use trace_model::{SliceId, StrId, Waiting};
+use trace_model::{SliceId, StrId, Waiting, loads_data};
 
 use crate::timeline::{Kind, Timeline};
 
@@ -76,31 +76,16 @@ pub(crate) enum Feed {
     Queue,
 }
 
-/// Functions that load a batch, by plain name, whatever their file is called.
-const LOADS: [&str; 8] = [
-    "get_batch",
-    "get_next_batch",
-    "next_batch",
-    "fetch_batch",
-    "load_batch",
-    "_next_data",
-    "_try_get_data",
-    "IteratorGetNext",
-];
-
 /// Returns what hands over the input that a function returns, if it does: a data loader, or a queue.
 ///
 /// Names are those of Python profilers, of probes (`Queue.get`) and of marked ranges (`enumerate(DataLoader)#…`).
 pub(crate) fn feed(name: &str) -> Option<Feed> {
+    if loads_data(name) {
+        return Some(Feed::Loader);
+    }
     let lower = name.to_ascii_lowercase();
     let own = name.rsplit([' ', '.', '/', ':']).next().unwrap_or(name);
     let own = own.trim_end_matches("()");
-    let is_loader = ["dataloader", "data_loader"]
-        .iter()
-        .any(|part| lower.contains(part));
-    if is_loader || LOADS.contains(&own) {
-        return Some(Feed::Loader);
-    }
     let gets = own == "get" || lower.contains(" get of ") || lower.contains("'get' of ");
     (gets && lower.contains("queue")).then_some(Feed::Queue)
 }

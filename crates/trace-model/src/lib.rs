@@ -55,4 +55,4 @@ pub use table::track::{Process, Thread, Track, TrackKind, is_profiler_label};
 pub use time::{ClockDomain, Nanos, TimeRange, Timestamp, is_plausible};
 pub use trace::{ArgColumn, Slice, Trace};
 pub use units::Unit;
-pub use waiting::{Waiting, takes_requests};
+pub use waiting::{Waiting, loads_data, takes_requests};

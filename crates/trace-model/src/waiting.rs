@@ -130,6 +130,34 @@ pub fn takes_requests(name: &str) -> bool {
     TAKES_REQUESTS.iter().any(|part| name.contains(part))
 }
 
+/// Functions that load a batch of data, by plain name, whatever their file is called.
+const LOADS_DATA: [&str; 8] = [
+    "get_batch",
+    "get_next_batch",
+    "next_batch",
+    "fetch_batch",
+    "load_batch",
+    "_next_data",
+    "_try_get_data",
+    "IteratorGetNext",
+];
+
+/// Returns `true` for functions of data loaders: what blocks inside them waits for batches of data, whatever primitive it uses.
+///
+/// Names are those of Python profilers, of probes (`DataLoader.__next__`) and of marked ranges (`enumerate(DataLoader)#…`).
+///
+/// ```
+/// assert!(trace_model::loads_data("torch/utils/data/dataloader.py(701): __next__"));
+/// assert!(trace_model::loads_data("megatron/training.py(40): get_batch"));
+/// assert!(!trace_model::loads_data("sglang/srt/managers/scheduler.py(1700): get_next_batch_to_run"));
+/// ```
+#[must_use]
+pub fn loads_data(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let mut loaders = ["dataloader", "data_loader"].iter();
+    loaders.any(|part| lower.contains(part)) || LOADS_DATA.contains(&plain(name))
+}
+
 /// Returns `true` for tensor operators, which share names with system calls: `select`, `poll`.
 fn of_tensors(name: &str) -> bool {
     name.starts_with("aten::")
