@@ -8,6 +8,7 @@ use crate::{
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use trace_report::Form;
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -140,6 +141,15 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
+    /// Returns what is made of the answer.
+    pub(crate) fn form(&self) -> Form {
+        match self.format.format() {
+            ReportFormat::Text | ReportFormat::Md => Form::Text,
+            ReportFormat::Json => Form::Tables,
+            ReportFormat::Csv | ReportFormat::Parquet => Form::MainTable,
+        }
+    }
+
     /// Returns the traces to read.
     pub(crate) fn traces(&self) -> anyhow::Result<Vec<PathBuf>> {
         let traces = trace_input::expand(&self.files, self.verbosity)?;

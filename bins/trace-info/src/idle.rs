@@ -2,17 +2,14 @@
 
 use clap::Args;
 use cli::Outcome;
-use gpu_time::compat::hta::{self, StreamIdle};
-use gpu_time::tables::{self, RowKey};
-use gpu_time::{Idle, Note, Recorder, idle_parts};
-use report::human;
+use trace_report::Outlined;
+use trace_report::idle::{Answer, Question, document};
 
 use crate::args::ReportArgs;
-use crate::document::{Destination, Document};
+use crate::document::{Destination, explain};
 use crate::empty;
-use crate::gpu::{RulesArgs, RulesName};
-use crate::outlined;
-use crate::part::{self, PartArgs};
+use crate::part::{PartArgs, outlining};
+use crate::rules::RulesArgs;
 
 pub(crate) const HELP: &str = "\
 Every nanosecond of a gap has one cause, judged by the work that ends the gap
@@ -54,14 +51,6 @@ pub(crate) struct IdleArgs {
     pub(crate) rules: RulesArgs,
 }
 
-struct Answer {
-    trace: String,
-    parts: Vec<(RowKey, Idle)>,
-    notes: Vec<Note>,
-    hta: Vec<StreamIdle>,
-    recorder: Recorder,
-}
-
 pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
     args.rules.check()?;
     if args.rules.linked_only {
@@ -69,114 +58,29 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
             "--linked-only is not for idle: see cause `other`",
         ));
     }
-    let is_hta = args.rules.rules == RulesName::Hta;
-    if is_hta && !args.part.is_whole() {
+    let mut question = Question::default();
+    question.part = args.part.choice();
+    question.rules = args.rules.choice();
+    question.longest = args.longest;
+    let is_hta = question.rules.is_hta();
+    if is_hta && !question.part.is_whole() {
         return Err(cli::usage(
             "--rules hta has neither windows nor steps of this kind",
         ));
     }
     let report = &args.report;
     let to = Destination::open(report)?;
-    let each = empty::read_each(
+    let (answered, end) = empty::read_each(
         report,
         &report.traces()?,
+        &question.part.arg_keys(),
         |options| {
-            args.part.keep_args(options);
             if !is_hta {
-                options.outline = args.part.outline(outlined::but_waiting());
+                options.outline = outlining(&question.part, Outlined::but_waiting());
             }
         },
-        |input| {
-            let work = args.rules.work(&input.trace);
-            let trace = input.label.clone();
-            let rounding = args.rules.hta_rounding;
-            if is_hta {
-                let events = hta::events(&work, rounding);
-                let answer = Answer {
-                    trace,
-                    parts: Vec::new(),
-                    notes: Vec::new(),
-                    hta: hta::idle(&work, &events, rounding),
-                    recorder: Recorder::of(&input.trace),
-                };
-                return Ok((answer, gpu_time::no_gpu_work(work.index())));
-            }
-            let (how, notes) = args.part.resolve(input, &work)?;
-            let parts = idle_parts(&work, &how, args.longest).into_iter();
-            let answer = Answer {
-                parts: parts
-                    .filter(|part| args.part.wants(part.step))
-                    .map(|part| (part::of(&trace, &how, part.step), part.idle))
-                    .collect(),
-                trace,
-                notes,
-                hta: Vec::new(),
-                recorder: Recorder::of(&input.trace),
-            };
-            Ok((answer, part::no_gpu_time(&work, &how)))
-        },
+        |input| Answer::new(&question, &input.label, &input.trace),
     )?;
-    let answers = &each.results;
-    let mut document = Document::new(tables::SCHEMA_VERSION);
-    if is_hta {
-        let by_hta = || answers.iter().map(|a| (a.trace.as_str(), a.hta.as_slice()));
-        document.tables = vec![tables::hta_idle(by_hta())?];
-        document.table("", tables::hta_idle(by_hta())?);
-    } else {
-        let all: Vec<(RowKey, &Idle)> = answers.iter().flat_map(Answer::rows).collect();
-        let notes = answers
-            .iter()
-            .flat_map(|a| a.notes.iter().map(|n| (a.trace.as_str(), n)));
-        document.tables = vec![
-            tables::idle(&all)?,
-            tables::gaps(&all, false)?,
-            tables::notes(notes)?,
-        ];
-        for (answer, why) in each.with_reasons() {
-            document.heading(&answer.trace);
-            if empty::instead_of_tables(&mut document, why) {
-                continue;
-            }
-            let parts: Vec<&Idle> = answer.parts.iter().map(|part| &part.1).collect();
-            document.sentence(gpu_time::answer::idle(&parts));
-            people(args, answer, &mut document)?;
-        }
-    }
-    document.write(to)?;
-    each.end(report)
-}
-
-impl Answer {
-    fn rows(&self) -> impl Iterator<Item = (RowKey, &Idle)> {
-        self.parts.iter().map(|(of, idle)| (of.clone(), idle))
-    }
-}
-
-fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
-    let rows: Vec<(RowKey, &Idle)> = answer.rows().collect();
-    document.notes(&answer.notes);
-    let skewed: u64 = rows.iter().map(|row| row.1.skewed).sum();
-    if skewed > 0 {
-        let text = "gaps end with work that starts before its call does: clocks disagree";
-        document.line("skewed", format!("{} {text}", human::count(skewed)));
-    }
-    let idles: Vec<&Idle> = rows.iter().map(|row| row.1).collect();
-    if let Some(host) = gpu_time::answer::host_in_gaps(&idles, answer.recorder) {
-        document.line("host", host);
-    }
-    if args.part.by_step() {
-        if !rows.is_empty() {
-            document.table("", tables::idle_steps(&rows)?);
-        }
-        return Ok(());
-    }
-    for (_, idle) in &rows {
-        if idle.rows.iter().any(|row| row.time.idle_ns > 0) {
-            document.table("", tables::idle_narrow(idle)?);
-        }
-    }
-    if rows.iter().any(|row| !row.1.gaps.is_empty()) {
-        document.table("longest gaps", tables::gaps(&rows, true)?);
-    }
-    Ok(())
+    to.write(document(&question, &answered).map_err(explain)?)?;
+    end.outcome(report)
 }

@@ -4,19 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use cli::Outcome;
-use gpu_time::compat::tracelens::{self, Launcher};
-use gpu_time::tables::{self, RowKey};
-use gpu_time::{
-    KernelOptions, KernelSort, Kernels, KernelsBy, Note, PassingKernels, Split, events_by_part,
-    kernels,
-};
-use report::human;
+use gpu_time::{KernelSort, KernelsBy, PassingKernels};
+use perfetto_reader::HostSlices;
+use trace_model::Trace;
+use trace_report::kernels::{Answer, Question, document};
+use trace_report::roofline::Details;
 
 use crate::args::ReportArgs;
-use crate::document::{Destination, Document};
+use crate::document::{Destination, explain};
 use crate::empty;
-use crate::gpu::{RulesArgs, RulesName};
-use crate::part::{self, PartArgs};
+use crate::part::{PartArgs, outlining};
+use crate::roofline::{captures, known};
+use crate::rules::{RulesArgs, RulesName};
 
 pub(crate) const HELP: &str = "\
 Shares are of the sum of all durations (GPU time) and of the time in which
@@ -95,21 +94,6 @@ pub(crate) enum ByName {
 }
 
 impl ByName {
-    /// Returns the column of a key, if there are several keys.
-    fn column(self) -> &'static str {
-        match self {
-            Self::Name => "by_name",
-            Self::Class => "by_class",
-            Self::Operator => "by_operator",
-            Self::Module => "by_module",
-            Self::Stream => "by_stream",
-            Self::Shape => "by_shape",
-            Self::Step => "step",
-        }
-    }
-}
-
-impl ByName {
     /// Returns the key within a step; `None` for the step itself.
     fn key(self) -> Option<KernelsBy> {
         Some(match self {
@@ -152,155 +136,82 @@ impl From<SortName> for KernelSort {
     }
 }
 
-struct Answer {
-    trace: String,
-    parts: Vec<(RowKey, Kernels)>,
-    notes: Vec<Note>,
-    launchers: Vec<Launcher>,
+impl KernelsArgs {
+    fn question(&self) -> anyhow::Result<Question> {
+        let mut question = Question::default();
+        question.part = self.part.choice();
+        question.part.per_step |= self.by.contains(&ByName::Step);
+        question.rules = self.rules.choice();
+        question.by = self.by.iter().filter_map(|by| by.key()).collect();
+        if question.by.is_empty() {
+            return Err(cli::usage("--by step needs another key: class,step"));
+        }
+        question.sort = self.sort.into();
+        question.numbered = self.numbered;
+        question.launchers =
+            self.rules.rules == RulesName::Tracelens && self.by == [ByName::Operator];
+        question.top = self.top;
+        Ok(question)
+    }
 }
 
 pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     args.rules.check()?;
     if args.details {
-        return crate::kernel_details::run(args);
+        return details(args);
     }
     let report = &args.report;
     let to = Destination::open(report)?;
-    let mut options = KernelOptions::default();
-    let mut wanted = args.part.clone();
-    wanted.per_step |= args.by.contains(&ByName::Step);
-    let mut by = args.by.iter().filter_map(|by| by.key());
-    options.by = match by.next() {
-        Some(first) => first,
-        None => return Err(cli::usage("--by step needs another key: class,step")),
-    };
-    options.also = by.collect();
-    options.sort = args.sort.into();
-    options.numbered = args.numbered;
-    let wants_launchers = args.rules.rules == RulesName::Tracelens && args.by == [ByName::Operator];
-    let needs_launch = options.needs_launch();
-    let is_lean = !needs_launch && wanted.is_whole() && args.rules.needs_launches_only();
-    let fresh = || {
-        let may_pass = is_lean && !args.rules.linked_only;
-        may_pass.then(|| PassingKernels::new(args.rules.classes.vocabulary(), &options))?
-    };
-    let each = empty::read_each_passing(
+    let question = args.question()?;
+    let (answered, end) = empty::read_each_passing(
         report,
         &report.traces()?,
+        &question.arg_keys(),
         |options| {
-            wanted.keep_args(options);
-            if args.by.contains(&ByName::Shape)
-                && let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args
-            {
-                keys.push("Input Dims".to_owned());
+            if question.needs_launches_only() {
+                options.host = HostSlices::Launching(Vec::new());
             }
-            if is_lean {
-                options.host = perfetto_reader::HostSlices::Launching(Vec::new());
-            }
-            if !needs_launch && args.rules.needs_launches_only() {
-                let outlining = crate::outlined::but_deciding(args.rules.classes.vocabulary());
-                options.outline = wanted.outline(outlining);
+            if let Some(outlined) = question.outlined() {
+                options.outline = outlining(&question.part, outlined);
             }
         },
-        (fresh, PassingKernels::add, false),
-        |input, passed| {
-            if let Some(passed) = passed {
-                let trace = input.label.clone();
-                let of = part::of(&trace, &Split::default(), None);
-                let answer = Answer {
-                    parts: vec![(of, passed.finish())],
-                    trace,
-                    notes: part::notes(input),
-                    launchers: Vec::new(),
-                };
-                return Ok((answer, None));
-            }
-            let work = args.rules.work(&input.trace);
-            let kept = args.rules.events(&work);
-            let events = &*kept;
-            let trace = input.label.clone();
-            let (how, notes) = wanted.resolve(input, &work)?;
-            let parts = events_by_part(&work, events, &how).into_iter();
-            let answer = Answer {
-                parts: parts
-                    .filter(|(step, _)| wanted.wants(*step))
-                    .map(|(step, events)| {
-                        (
-                            part::of(&trace, &how, step),
-                            kernels(&work, &events, &options),
-                        )
-                    })
-                    .collect(),
-                trace,
-                notes,
-                launchers: match wants_launchers {
-                    true => tracelens::launchers(&work, &tracelens::linked(&work)),
-                    false => Vec::new(),
-                },
-            };
-            Ok((answer, part::no_gpu_work(&work, &how)))
+        (|| question.passing(), PassingKernels::add, false),
+        |input, passed| match passed {
+            Some(passed) => Ok(Answer::passed(&input.label, &input.trace, passed)),
+            None => Answer::new(&question, &input.label, &input.trace),
         },
     )?;
-    let answers = &each.results;
-    let mut document = Document::new(tables::SCHEMA_VERSION);
-    let all: Vec<(RowKey, &Kernels)> = answers
-        .iter()
-        .flat_map(|a| a.parts.iter().map(|(of, kernels)| (of.clone(), kernels)))
-        .collect();
-    let keys = args.by.iter().filter(|by| by.key().is_some());
-    let by: Vec<&'static str> = keys.map(|by| by.column()).collect();
-    let top = args.top.unwrap_or(usize::MAX);
-    document.tables = vec![tables::kernels(&all, &by, top)?];
-    if wants_launchers {
-        let all = answers
-            .iter()
-            .map(|a| (a.trace.as_str(), a.launchers.as_slice()));
-        document.tables.push(tables::launchers(all)?);
-    }
-    for (answer, why) in each.with_reasons() {
-        document.heading(&answer.trace);
-        if empty::instead_of_tables(&mut document, why) {
-            continue;
-        }
-        document.notes(&answer.notes);
-        for (of, k) in &answer.parts {
-            let top = args.top.unwrap_or(if wanted.by_step() { 5 } else { 20 });
-            let shown = k.groups.len().min(top);
-            let ns = |ns: i64| human::quantity(precise(ns), report::Unit::Nanos);
-            let mut title = String::new();
-            if wanted.by_step() {
-                title = format!(
-                    "{}: {} events, GPU time {}, busy {}, {shown} of {} groups",
-                    of.step_label(),
-                    human::count(k.events),
-                    ns(k.total_dur_ns),
-                    ns(k.busy_ns),
-                    k.groups.len()
-                );
-            } else {
-                document.line("events", human::count(k.events));
-                document.line(
-                    "GPU time",
-                    format!("{}, busy {}", ns(k.total_dur_ns), ns(k.busy_ns)),
-                );
-                if let Some(unlinked) = k.unlinked.filter(|n| *n > 0) {
-                    let text = format!(
-                        "{} launched by no call in the trace",
-                        human::count(unlinked)
-                    );
-                    document.line("unlinked", text);
-                }
-                document.line("groups", format!("{shown} of {} shown", k.groups.len()));
-            }
-            document.table(&title, tables::kernels_narrow(k, &by, top)?);
-        }
-    }
-    document.write(to)?;
-    each.end(report)
+    to.write(document(&question, &answered).map_err(explain)?)?;
+    end.outcome(report)
 }
 
-/// Returns a duration as a real number, to be scaled for text output.
-#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-pub(crate) fn precise(ns: i64) -> f64 {
-    ns as f64
+/// Answers `--details`.
+fn details(args: &KernelsArgs) -> anyhow::Result<Outcome> {
+    let report = &args.report;
+    let to = Destination::open(report)?;
+    let known = known(args.extensions.as_deref(), args.model.as_deref())?;
+    let (part, rules) = (args.part.choice(), args.rules.choice());
+    let keys = Details::arg_keys(&part);
+    let captures = captures(&args.capture, report, &keys)?;
+    let captures: Vec<&Trace> = captures.iter().map(|capture| &capture.trace).collect();
+    let (answered, end) = empty::read_each(
+        report,
+        &report.traces()?,
+        &keys,
+        |_| {},
+        |input| {
+            let known = (&known, args.tp, args.device.as_deref());
+            let trace = (input.label.as_str(), &input.trace);
+            Details::new((&part, &rules), known, &captures, trace)
+        },
+    )?;
+    let document = Details::document(&answered, args.top, report.form()).map_err(explain)?;
+    if !report.form().is_text() {
+        for one in &answered {
+            let text = format!("{}: {}", one.label, one.answer.sentence());
+            report.verbosity.note(text);
+        }
+    }
+    to.write(document)?;
+    end.outcome(report)
 }

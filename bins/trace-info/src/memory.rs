@@ -1,17 +1,18 @@
 //! `trace-info memory`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use cli::Outcome;
-use gpu_time::tables::{self, RowKey};
-use gpu_time::{GpuWork, Lack, MEMORY_KEYS, Memory, MemoryLines, Note, Recorder, Step};
-use report::human;
-use trace_input::NamedTrace;
+use torch_dumps::Dump;
+use torch_dumps::memory;
+use trace_report::memory::{Answer, Question, document};
+use trace_report::snapshots;
 
 use crate::args::ReportArgs;
-use crate::document::{Destination, Document};
-use crate::empty;
-use crate::kernels::precise;
-use crate::part::{self, PartArgs};
+use crate::document::{Destination, explain};
+use crate::part::PartArgs;
+use crate::{dump_files, empty};
 
 pub(crate) const HELP: &str = "\
 From PyTorch's allocation events (profile_memory=True) and counters of memory.
@@ -40,150 +41,59 @@ pub(crate) struct MemoryArgs {
     pub(crate) part: PartArgs,
 }
 
-struct Answer {
-    trace: String,
-    parts: Vec<(RowKey, Memory)>,
-    notes: Vec<Note>,
-    recorder: Recorder,
-}
-
-fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
-    let trace = input.label.clone();
-    let lines = MemoryLines::new(&input.trace);
-    if args.part.is_whole() {
-        let of = RowKey {
-            trace: trace.clone(),
-            ..RowKey::default()
-        };
-        return Ok(Answer {
-            trace,
-            parts: vec![(of, lines.within(None, args.series))],
-            notes: Vec::new(),
-            recorder: Recorder::of(&input.trace),
-        });
-    }
-    let work = GpuWork::new(&input.trace);
-    let (how, notes) = args.part.resolve(input, &work)?;
-    let parts = match &how.steps {
-        None => vec![(
-            part::of(&trace, &how, None),
-            lines.within(how.window, args.series),
-        )],
-        Some(steps) => {
-            let within = |(at, step): (usize, &Step)| {
-                let range = match how.window {
-                    Some(window) => step.range.intersect(window)?,
-                    None => step.range,
-                };
-                let of = part::of(&trace, &how, Some(at));
-                Some((of, lines.within(Some(range), 0)))
-            };
-            steps.iter().enumerate().filter_map(within).collect()
-        }
-    };
-    Ok(Answer {
-        trace,
-        parts,
-        notes,
-        recorder: Recorder::of(&input.trace),
-    })
-}
-
 pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
-    if args.series > 0 && args.part.by_step() {
+    let mut question = Question::default();
+    question.part = args.part.choice();
+    question.series = args.series;
+    if args.series > 0 && question.part.by_step() {
         return Err(cli::usage("--series does not go with steps: give --window"));
     }
     let report = &args.report;
     if let Some(dumps) = trace_input::dumps(&report.files)? {
-        return crate::memory_snapshot::run(args, &dumps);
+        return snapshots(args, &dumps);
     }
     let to = Destination::open(report)?;
-    let each = empty::read_each(
+    let (answered, end) = empty::read_each(
         report,
         &report.traces()?,
-        |options| {
-            args.part.keep_args(options);
-            options.counters = true;
-            if let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args {
-                keys.extend(MEMORY_KEYS.iter().map(|key| (*key).to_owned()));
-            }
-        },
-        |input| {
-            let answer = answer(args, input)?;
-            // Memory of the host is a result too.
-            let why = match answer.parts.iter().all(|(_, found)| found.rows.is_empty()) {
-                true => gpu_time::no_gpu_work(GpuWork::new(&input.trace).index()),
-                false => None,
-            };
-            Ok((answer, why))
+        &question.arg_keys(),
+        |options| options.counters = true,
+        |input| Answer::new(&question, &input.label, &input.trace),
+    )?;
+    to.write(document(&question, &answered).map_err(explain)?)?;
+    end.outcome(report)
+}
+
+/// Answers about memory snapshots of PyTorch.
+fn snapshots(args: &MemoryArgs, dumps: &[PathBuf]) -> anyhow::Result<Outcome> {
+    if !args.part.choice().is_whole() {
+        return Err(cli::usage(
+            "a memory snapshot has no steps and no clock of a trace: --series N shows its course",
+        ));
+    }
+    let report = &args.report;
+    cli::refuse_overwrite(dumps, &report.output.output)?;
+    let to = Destination::open(report)?;
+    let labels = trace_input::labels(dumps);
+    let found = dump_files::read(
+        dumps,
+        &report.input,
+        report.verbosity,
+        |path, dump| match dump {
+            Dump::Memory(snapshot) => Ok(Ok(snapshot)),
+            Dump::Flight(_) => Ok(Err(format!(
+                "{} is a Flight Recorder dump: give the dumps of all ranks to `trace-info comm`",
+                path.display()
+            ))),
         },
     )?;
-    let answers: &[Answer] = &each.results;
-    let parts = || answers.iter().flat_map(|answer| &answer.parts);
-    let all = || parts().map(|(of, found)| (of.trace.as_str(), found));
-    let mut document = Document::new(tables::SCHEMA_VERSION);
-    let rows: Vec<(RowKey, &Memory)> = parts().map(|(of, found)| (of.clone(), found)).collect();
-    document.tables = vec![tables::memory(&rows)?];
-    if args.series > 0 {
-        document.tables.push(tables::memory_series(all(), false)?);
-    }
-    for (answer, why) in each.with_reasons() {
-        let trace = &answer.trace;
-        document.heading(trace);
-        if empty::instead_of_tables(&mut document, why) {
-            continue;
-        }
-        document.notes(&answer.notes);
-        let Some((_, result)) = answer.parts.first() else {
-            continue;
-        };
-        if answer.parts.iter().all(|(_, found)| found.rows.is_empty()) {
-            let why = match result.was_asked_for {
-                true => "Cannot say how much memory is in use: the recording asked for memory \
-                     (profile_memory), but the file holds no allocation event and no counter of \
-                     memory. Either nothing was allocated while it ran (CUDA graphs and engines \
-                     with a pool of their own allocate before), or the events were left out of \
-                     the export."
-                    .to_owned(),
-                false => format!(
-                    "Cannot say how much memory is in use: no allocation event and no counter of \
-                     memory is in the file; record them ({}).",
-                    Lack::Memory.how(answer.recorder)
-                ),
-            };
-            document.sentence(why);
-            continue;
-        }
-        if args.part.by_step() {
-            document.table("", tables::memory_steps(&answer.parts)?);
-            continue;
-        }
-        let device = result
-            .rows
-            .iter()
-            .filter(|row| row.device.is_none_or(|d| d >= 0));
-        if let Some(row) = device.max_by_key(|row| row.peak_bytes) {
-            let device = match row.device {
-                Some(device) => format!("{} {device}", row.what),
-                None => row.what.clone(),
-            };
-            let bytes = |n: i64| human::bytes(precise(n));
-            let reserved = match row.peak_reserved_bytes {
-                Some(n) => format!("; at most {} are reserved", bytes(n)),
-                None => String::new(),
-            };
-            document.sentence(format!(
-                "Memory of {device} peaks at {}, and ends at {}{reserved}.",
-                bytes(row.peak_bytes),
-                bytes(row.last_bytes)
-            ));
-        }
-        document.table("", tables::memory_narrow(result)?);
-        if args.series > 0 {
-            let one = [(trace.as_str(), result)];
-            document.table("over time", tables::memory_series(one, true)?);
-        }
-    }
-    document.write(to)?;
-    each.end(report)
+    let snapshots = found.read.into_iter();
+    let snapshots = snapshots.map(|(at, snapshot)| {
+        let label = labels.get(at).cloned().unwrap_or_default();
+        memory::Answer::new(label, snapshot, args.series)
+    });
+    let answers: Vec<memory::Answer> = snapshots.collect();
+    let document = snapshots::document(&answers, args.series > 0, report.form());
+    to.write(document.map_err(explain)?)?;
+    found.error.map_or(Ok(Outcome::Fine), Err)
 }

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use byte_source::output::AtomicFile;
 use clap::Args;
 use cli::{Outcome, Output, Stage, VerbosityArgs};
-use gpu_time::GpuWork;
-use gpu_time::WindowSpec;
-use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks};
+use gpu_time::{GpuWork, WindowSpec};
 use perfetto_reader::write;
 use report::human;
 use trace_convert::{Alignment, Slim};
+use trace_input::NamedTrace;
 use trace_model::Trace;
+use trace_report::merge;
 
 use crate::args::{CopyArgs, Target};
 use crate::convert::{NewFolder, Writer, read, target};
+use crate::document::explain;
 
 pub(crate) const SLIM_HELP: &str = "\
 A window keeps what overlaps it, with the launches of GPU activity in it and the
@@ -329,9 +330,8 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
 
 /// The ranks with their clocks. Each trace is read and dropped.
 fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
-    let digest = |input: &trace_input::NamedTrace| {
-        let work = GpuWork::new(&input.trace);
-        let digest = RankDigest::of_part(&input.name, work.index(), CommRules::Extended, |_| true);
+    let digest = |input: &NamedTrace| {
+        let digest = merge::digest(&input.name, &input.trace);
         Ok((digest, input.trace.meta().format))
     };
     let each = trace_input::read_each(
@@ -349,65 +349,33 @@ fn ranks(args: &MergeArgs, paths: &[PathBuf]) -> anyhow::Result<Vec<Rank>> {
         .iter()
         .map(|(digest, format)| (digest.source.clone(), *format))
         .collect();
-    let mut digests: Vec<RankDigest> = each.results.into_iter().map(|(digest, _)| digest).collect();
-    trace_input::refuse_other_jobs(assign_ranks(&mut digests))?;
-    let job = args.align.then(|| Job::new(&digests));
-    let base = digests.first().map_or(0, |digest| digest.base_time_ns);
+    let digests = each.results.into_iter().map(|(digest, _)| digest).collect();
     let mut ranks = Vec::new();
-    for (at, digest) in digests.iter().enumerate() {
-        let own = digest.base_time_ns;
-        let recorded = match (base, own) {
-            (0, _) | (_, 0) => 0,
-            (base, own) => own.saturating_sub(base),
-        };
-        let mut alignment = Alignment {
-            offset_ns: recorded,
-            error_ns: None,
-        };
-        let clock = job.as_ref().and_then(|job| job.clocks.get(at)?.as_ref());
-        match (clock, args.align && at > 0) {
-            (Some(clock), true) => {
-                let middle = middle(digest);
-                let reference = clock.fit.to_reference(middle.saturating_add(own));
-                alignment = Alignment {
-                    offset_ns: reference.saturating_sub(base).saturating_sub(middle),
-                    error_ns: Some(clock.fit.error_at(middle.saturating_add(own))),
-                };
-            }
-            (None, true) => args.copy.verbosity.note(format!(
-                "warning: {}: no collective joins its clock to that of the first rank: its clock is as recorded",
-                digest.source
-            )),
-            _ => {}
+    for placed in merge::place(digests, args.align).map_err(explain)? {
+        let verbosity = args.copy.verbosity;
+        let (source, alignment) = (&placed.source, placed.alignment);
+        if placed.is_unaligned {
+            verbosity.note(format!(
+                "warning: {source}: no collective joins its clock to that of the first rank: its clock is as recorded"
+            ));
         }
-        let label = format!("rank {}", digest.rank.0);
-        let error = alignment.error_ns.filter(|_| at > 0);
-        args.copy.verbosity.note(format!(
-            "{label} ({}): clock moved by {} ns{}",
-            digest.source,
+        let error = alignment.error_ns.filter(|_| !ranks.is_empty());
+        verbosity.note(format!(
+            "{} ({source}): clock moved by {} ns{}",
+            placed.label,
             alignment.offset_ns,
             error.map_or(String::new(), |error| format!(" ± {error} ns"))
         ));
-        let format = formats.iter().find(|(name, _)| *name == digest.source);
+        let format = formats.iter().find(|(name, _)| name == source);
         let format = format.map_or("", |(_, format)| *format);
         ranks.push(Rank {
-            path: PathBuf::from(&digest.source),
-            label,
-            base_ns: own,
+            path: PathBuf::from(source),
+            label: placed.label,
+            base_ns: placed.base_ns,
             alignment,
             is_perfetto: format == "perfetto",
             opens_in_perfetto: ["perfetto", "chrome-json"].contains(&format),
         });
     }
     Ok(ranks)
-}
-
-/// The middle of the collectives of a rank, in the time of its file.
-fn middle(digest: &RankDigest) -> i64 {
-    let starts = digest.runs.iter().map(|run| run.start_ns);
-    let ends = digest.runs.iter().map(|run| run.end_ns);
-    match (starts.min(), ends.max()) {
-        (Some(start), Some(end)) => start.midpoint(end),
-        _ => 0,
-    }
 }

@@ -3,26 +3,23 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use byte_source::output::AtomicFile;
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome};
-use critical_path::Part;
-use gpu_time::{GpuWork, Note, Split, StepRule};
 use perfetto_reader::ArgPolicy;
-use report::{Column, SchemaVersion, Table};
-use roofline::config::{Config, Forward, Request};
-use roofline::{
-    Analysis, By, Call, CallOptions, Error, Knowledge, Options, PeakKey, Sort, analyse, document,
-    model_document, tables, text,
-};
+use roofline::config::{Config, Request};
+use roofline::{Knowledge, PeakKey, Sort};
 use trace_input::{ClassesArgs, NamedTrace};
+use trace_model::Trace;
+use trace_report::roofline::{
+    self as limits, Answer, Forward, Known, Question, RowsBy, VERSION, document,
+};
+use trace_report::{Answered, reasons_only};
 
 use crate::args::{ReportArgs, ReportFormat};
-use crate::document::{Destination, Document};
+use crate::document::{Destination, explain};
 use crate::empty;
-use crate::part::{self, PartArgs};
-use crate::{roofline_figure, roofline_known};
-
-const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
+use crate::part::PartArgs;
 
 pub(crate) const HELP: &str = "\
 Each call of an operator has the arithmetic and the bytes that it needs at least,
@@ -121,39 +118,37 @@ pub(crate) enum ByName {
 }
 
 impl RooflineArgs {
-    /// Key of the rows.
-    pub(crate) fn by(&self) -> ByName {
-        self.by.unwrap_or(match self.part.per_step {
-            true => ByName::Step,
-            false => ByName::Call,
-        })
+    fn question(&self) -> Question {
+        let mut question = Question::default();
+        question.part = self.part.choice();
+        question.vocabulary = self.classes.vocabulary();
+        question.by = match self.by {
+            Some(by) => by.into(),
+            None if self.part.per_step => RowsBy::Step,
+            None => RowsBy::Call,
+        };
+        question.sort = self.sort.map(Sort::from);
+        question.top = self.top;
+        question.tp = self.tp;
+        question.device.clone_from(&self.device);
+        question.peaks.clone_from(&self.peak);
+        question.achievable.clone_from(&self.achievable);
+        question.form = self.report.form();
+        question
     }
 }
 
-impl ByName {
-    fn by(self) -> By {
-        match self {
-            Self::Call | Self::Step => By::Call,
-            Self::Op => By::Op,
-            Self::Kernel => By::Kernel,
-            Self::Class => By::Class,
-            Self::Module => By::Module,
-            Self::Layer => By::Layer,
-            Self::Phase => By::Phase,
-        }
-    }
-
-    /// Name of the rows, and of the column of their names.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Call => "calls",
-            Self::Op => "op",
-            Self::Kernel => "kernel",
-            Self::Class => "class",
-            Self::Module => "module",
-            Self::Layer => "layer",
-            Self::Step => "steps",
-            Self::Phase => "phase",
+impl From<ByName> for RowsBy {
+    fn from(name: ByName) -> Self {
+        match name {
+            ByName::Call => Self::Call,
+            ByName::Op => Self::Op,
+            ByName::Kernel => Self::Kernel,
+            ByName::Class => Self::Class,
+            ByName::Module => Self::Module,
+            ByName::Layer => Self::Layer,
+            ByName::Step => Self::Step,
+            ByName::Phase => Self::Phase,
         }
     }
 }
@@ -261,62 +256,87 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
         .or_exit(Outcome::Unreadable)
 }
 
-/// Knowledge besides the traces.
-pub(crate) struct Known {
-    knowledge: Knowledge,
-    config: Option<Config>,
+/// Reads a user's own rows and the configuration of the model.
+pub(crate) fn known(extensions: Option<&Path>, model: Option<&Path>) -> anyhow::Result<Known> {
+    let mut knowledge = Knowledge::default();
+    if let Some(path) = extensions {
+        let added = knowledge.extend(&text_of(path)?);
+        added.map_err(|error| cli::usage(format!("{}: {error}", path.display())))?;
+    }
+    let config = match model {
+        None => None,
+        Some(path) => {
+            let parsed = Config::parse(&text_of(path)?);
+            Some(parsed.map_err(|error| cli::usage(format!("{}: {error}", path.display())))?)
+        }
+    };
+    Ok(Known::new(knowledge, config))
 }
 
-impl Known {
-    /// Reads a user's own rows and the configuration of the model.
-    pub(crate) fn new(extensions: Option<&Path>, model: Option<&Path>) -> anyhow::Result<Self> {
-        let mut knowledge = Knowledge::default();
-        if let Some(path) = extensions {
-            let added = knowledge.extend(&text_of(path)?);
-            added.map_err(|error| cli::usage(format!("{}: {error}", path.display())))?;
-        }
-        let config = match model {
-            None => None,
-            Some(path) => {
-                let parsed = Config::parse(&text_of(path)?);
-                Some(parsed.map_err(|error| cli::usage(format!("{}: {error}", path.display())))?)
+/// Reads the recordings of captures, with the arguments of these keys.
+pub(crate) fn captures(
+    paths: &[PathBuf],
+    report: &ReportArgs,
+    keys: &[String],
+) -> anyhow::Result<Vec<NamedTrace>> {
+    let verbosity = report.verbosity;
+    let paths = match paths.is_empty() {
+        true => Vec::new(),
+        false => trace_input::expand(paths, verbosity)?,
+    };
+    let read = |path: &PathBuf| {
+        trace_input::read(path, &report.input, verbosity, |options| {
+            options.args = ArgPolicy::Only(keys.to_vec());
+        })
+    };
+    paths.iter().map(read).collect()
+}
+
+/// A file for the figure, and whether it is a page.
+struct FigureFile {
+    file: AtomicFile,
+    is_page: bool,
+}
+
+impl FigureFile {
+    fn open(args: &RooflineArgs) -> anyhow::Result<Option<Self>> {
+        let Some(path) = &args.figure else {
+            return Ok(None);
+        };
+        let extension = path.extension().and_then(|end| end.to_str());
+        let is_page = match extension {
+            Some("svg") => false,
+            Some("html") => true,
+            _ => {
+                return Err(cli::usage(
+                    "--figure: the name of the file ends with .svg or .html",
+                ));
             }
         };
-        Ok(Self { knowledge, config })
+        cli::refuse_overwrite(&args.report.traces()?, &args.figure)?;
+        let file = AtomicFile::create(path)?;
+        Ok(Some(Self { file, is_page }))
     }
 
-    /// Options of an analysis with this knowledge.
-    pub(crate) fn options(&self, tp: Option<u32>, device: Option<&String>) -> Options<'_> {
-        let mut calls = CallOptions::new(&self.knowledge);
-        calls.config = self.config.as_ref();
-        calls.tp = tp.map(u128::from);
-        let mut options = Options::new(calls);
-        options.devices.key = device.cloned();
-        options.is_layer = rca_cycles::engine::is_layer;
-        options
+    fn write(mut self, answered: &[Answered<Answer>]) -> anyhow::Result<()> {
+        if self.is_page {
+            let page = limits::page(answered).map_err(explain)?;
+            self.file.write_all(page.as_bytes())?;
+        } else if let Some(svg) = limits::svg(answered) {
+            self.file.write_all(svg.as_str().as_bytes())?;
+        }
+        self.file.commit()?;
+        Ok(())
     }
-}
-
-/// Makes wrong usage of a failed analysis.
-pub(crate) fn usage(error: Error) -> anyhow::Error {
-    match error {
-        Error::Device(error) => cli::usage(error.to_string()),
-        error => cli::usage(format!("--model: {error}")),
-    }
-}
-
-/// One trace, analysed.
-struct Answered {
-    label: String,
-    analysis: Analysis,
-    notes: Vec<Note>,
 }
 
 pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
-    let known = Known::new(args.extensions.as_deref(), args.model.as_deref())?;
+    let known = known(args.extensions.as_deref(), args.model.as_deref())?;
     let report = &args.report;
     if args.list_devices {
-        return list_devices(args, &known);
+        let to = Destination::open(report)?;
+        to.write(limits::devices(&known.knowledge).map_err(explain)?)?;
+        return Ok(Outcome::Fine);
     }
     let asks = !args.ctx.is_empty() || !args.r#gen.is_empty();
     if report.files.is_empty() {
@@ -333,97 +353,37 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
         ));
     }
     let to = Destination::open(report)?;
-    let figure = roofline_figure::open(args)?;
-    let captures = captures(&args.capture, report, |options| keep_args(args, options))?;
-    let mut options = known.options(args.tp, args.device.as_ref());
-    options.devices.peaks.clone_from(&args.peak);
-    options.devices.achievable.clone_from(&args.achievable);
-    if args.part.per_step && args.by() != ByName::Step {
+    let figure = FigureFile::open(args)?;
+    let question = args.question();
+    let keys = question.arg_keys();
+    let captures = captures(&args.capture, report, &keys)?;
+    let captures: Vec<&Trace> = captures.iter().map(|capture| &capture.trace).collect();
+    if args.part.per_step && question.by != RowsBy::Step {
         return Err(cli::usage(
             "--per-step lists steps: leave --by out, or choose steps with --step",
         ));
     }
-    options.by = args.by().by();
-    options.sort = args.sort.unwrap_or_default().into();
-    let mut each = empty::read_each(
+    let (answered, end) = empty::read_each(
         report,
         &report.traces()?,
-        |options| keep_args(args, options),
+        &keys,
+        |_| {},
         |input| {
-            let work = GpuWork::with_vocabulary(&input.trace, args.classes.vocabulary());
-            let (how, notes) = args.part.resolve(input, &work)?;
-            let captured: Vec<GpuWork<'_>> =
-                captures.iter().map(|c| GpuWork::new(&c.trace)).collect();
-            let captured: Vec<&GpuWork<'_>> = captured.iter().collect();
-            // Before the analysis, so that what they need and its calls are not in memory together.
-            let times = match needs_step_times(report.format.format()) {
-                true => step_times(&work),
-                false => Vec::new(),
-            };
-            let found = analyse(&work, &captured, &options, |call| wants(&how, call));
-            let mut analysis = found.map_err(usage)?;
-            add_step_times(&mut analysis, &times);
-            let why = part::no_gpu_work(&work, &how);
-            let label = input.label.clone();
-            Ok((
-                Answered {
-                    label,
-                    analysis,
-                    notes,
-                },
-                why,
-            ))
+            let trace = (input.label.as_str(), &input.trace);
+            Answer::new(&question, &known, &captures, trace)
         },
     )?;
-    let is_text = matches!(
-        report.format.format(),
-        ReportFormat::Text | ReportFormat::Md
-    );
-    if let Some(empty) = each.reasons_only(VERSION).filter(|_| is_text) {
-        empty.write(to)?;
-        return each.end(report);
+    let is_text = question.form.is_text();
+    if let Some(empty) = reasons_only(&answered, VERSION).filter(|_| is_text) {
+        to.write(empty)?;
+        return end.outcome(report);
     }
-    let answered = std::mem::take(&mut each.results);
-    let all: Vec<(&str, &Analysis)> = answered
-        .iter()
-        .map(|answered| (answered.label.as_str(), &answered.analysis))
-        .collect();
     if let Some(figure) = figure {
-        roofline_figure::write(figure, &all)?;
+        figure.write(&answered)?;
     }
-    let top = args.top.unwrap_or(usize::MAX);
-    match (to, report.format.format()) {
-        (Destination::Stream(mut out, _), ReportFormat::Json) => {
-            let json = document(&all, args.by().name(), top)?;
-            serde_json::to_writer(&mut out, &json)?;
-            out.write_all(b"\n")?;
-            out.finish()?;
-            if cli::in_process::is_active() {
-                let sentences = all.iter().map(|(_, analysis)| text::answer(analysis));
-                let main = main_table(args, &all, top)?;
-                cli::in_process::give(VERSION, vec![main], sentences.collect());
-            }
-        }
-        (to, format) => {
-            let mut document = Document::new(VERSION);
-            document.tables.push(main_table(args, &all, top)?);
-            if is_text {
-                for answered in &answered {
-                    let shown = (answered.label.as_str(), &answered.analysis);
-                    add_text(&mut document, args, shown, &answered.notes)?;
-                }
-            } else {
-                debug_assert!(format != ReportFormat::Json);
-                for (label, analysis) in &all {
-                    let answer = text::answer(analysis);
-                    report.verbosity.note(format!("{label}: {answer}"));
-                }
-            }
-            document.write(to)?;
-        }
-    }
-    let is_empty = all.iter().all(|(_, analysis)| analysis.coverage.is_empty());
-    let outcome = each.end(report)?;
+    write(&question, &answered, to, report)?;
+    let is_empty = answered.iter().all(|one| one.answer.is_empty());
+    let outcome = end.outcome(report)?;
     if is_empty && is_text && outcome == Outcome::Fine {
         return Err(cli::cannot_answer(
             "no GPU activity has numbers: the line \"more\" says what would give it some",
@@ -432,193 +392,55 @@ pub(crate) fn run(args: &RooflineArgs) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-fn main_table(args: &RooflineArgs, all: &[(&str, &Analysis)], top: usize) -> anyhow::Result<Table> {
-    Ok(match args.by() {
-        ByName::Call => tables::calls(all, top)?,
-        ByName::Step => tables::steps(all)?,
-        by => tables::merged(all, by.name(), top)?,
-    })
-}
-
-/// Adds the result for one trace as text.
-fn add_text(
-    document: &mut Document,
-    args: &RooflineArgs,
-    (label, analysis): (&str, &Analysis),
-    notes: &[Note],
+fn write(
+    question: &Question,
+    answered: &[Answered<Answer>],
+    to: Destination,
+    report: &ReportArgs,
 ) -> anyhow::Result<()> {
-    let shown = text::Shown {
-        by: (args.by() != ByName::Step).then(|| args.by().by()),
-        name: args.by().name(),
-        is_sorted: args.sort.is_some(),
-        top: args.top,
-        achievable: &args.achievable,
-    };
-    let text = text::text(analysis, &shown)?;
-    document.heading(label);
-    for sentence in text.sentences {
-        document.sentence(sentence);
-    }
-    for (label, line) in text.lines {
-        document.line(label, line);
-    }
-    document.notes(notes);
-    document.table(&text.title, text.table);
-    for (label, line) in text.remarks {
-        document.line(label, line);
+    let main = || document(question, answered).map_err(explain);
+    let sentences = answered.iter().map(|one| one.answer.sentence());
+    match to {
+        Destination::Stream(mut out, ReportFormat::Json) => {
+            let json = limits::json(question, answered).map_err(explain)?;
+            serde_json::to_writer(&mut out, &json)?;
+            out.write_all(b"\n")?;
+            out.finish()?;
+            if cli::in_process::is_active() {
+                let tables = main()?.into_tables();
+                cli::in_process::give(VERSION, tables, sentences.collect());
+            }
+        }
+        to => {
+            let main = main()?;
+            if !question.form.is_text() {
+                for (one, sentence) in answered.iter().zip(sentences) {
+                    let text = format!("{}: {sentence}", one.label);
+                    report.verbosity.note(text);
+                }
+            }
+            to.write(main)?;
+        }
     }
     Ok(())
 }
 
-fn keep_args(args: &RooflineArgs, options: &mut perfetto_reader::ReadOptions) {
-    args.part.keep_args(options);
-    if let ArgPolicy::Only(keys) = &mut options.args {
-        keys.extend(roofline::ARG_KEYS.iter().map(|key| (*key).to_owned()));
-        if needs_step_times(args.report.format.format()) {
-            let more = critical_path::ARG_KEYS.iter();
-            keys.extend(more.map(|key| (*key).to_owned()));
+/// Answers about a step that is not recorded.
+fn forward(args: &RooflineArgs, config: &Config, known: &Known) -> anyhow::Result<Outcome> {
+    let requests: Vec<Request> = args.ctx.iter().chain(&args.r#gen).copied().collect();
+    let forward = Forward::new(config, &requests, args.tp.unwrap_or(1), args.cache_bytes)
+        .map_err(|error| cli::usage(format!("--tp: {error}")))?;
+    match Destination::open(&args.report)? {
+        Destination::Stream(mut out, ReportFormat::Json) => {
+            serde_json::to_writer(&mut out, &forward.json())?;
+            out.write_all(b"\n")?;
+            out.finish()?;
+        }
+        to => {
+            let device = args.device.as_deref();
+            let document = forward.document(&known.knowledge, device, &args.peak);
+            to.write(document.map_err(explain)?)?;
         }
     }
-}
-
-/// Reads the recordings of captures.
-pub(crate) fn captures(
-    paths: &[PathBuf],
-    report: &ReportArgs,
-    keep: impl Fn(&mut perfetto_reader::ReadOptions),
-) -> anyhow::Result<Vec<NamedTrace>> {
-    let verbosity = report.verbosity;
-    let paths = match paths.is_empty() {
-        true => Vec::new(),
-        false => trace_input::expand(paths, verbosity)?,
-    };
-    let read = |path: &PathBuf| trace_input::read(path, &report.input, verbosity, &keep);
-    paths.iter().map(read).collect()
-}
-
-/// Ladders are in text and JSON; their last line is the time of the step as `critical-path` has it.
-fn needs_step_times(format: ReportFormat) -> bool {
-    !matches!(format, ReportFormat::Csv | ReportFormat::Parquet)
-}
-
-/// Returns the steps with their times: from the end of the step before to the end of its last work on the main stream.
-fn step_times(work: &GpuWork<'_>) -> Vec<critical_path::Step> {
-    let marks = critical_path::marks(work.index(), None);
-    match marks.is_empty() {
-        true => Vec::new(),
-        false => Part::steps_of(work.index(), &marks),
-    }
-}
-
-fn add_step_times(analysis: &mut Analysis, times: &[critical_path::Step]) {
-    for row in &mut analysis.steps {
-        let same =
-            |step: &&critical_path::Step| step.name == row.name && step.host_ns.0 == row.host_ns.0;
-        let found = times.iter().find(same);
-        row.step_ns = found
-            .map(critical_path::Step::duration_ns)
-            .filter(|ns| *ns > 0);
-    }
-}
-
-/// Is the call in the part of the trace that is asked for? A window has the calls that begin in it.
-pub(crate) fn wants(how: &Split, call: &Call<'_, '_>) -> bool {
-    let is_in = |range: trace_model::TimeRange, ns: i64| {
-        range.start.nanos() <= ns && ns < range.end.nanos()
-    };
-    if how
-        .window
-        .is_some_and(|window| !is_in(window, call.start_ns()))
-    {
-        return false;
-    }
-    let Some(steps) = &how.steps else {
-        return true;
-    };
-    let at = match how.step_rule {
-        StepRule::Time => Some(call.start_ns()),
-        _ => call.launch_ns(),
-    };
-    at.is_some_and(|at| {
-        let last = steps.partition_point(|step| step.range.start.nanos() <= at);
-        let last = last.checked_sub(1).and_then(|last| steps.get(last));
-        last.is_some_and(|step| is_in(step.range, at))
-    })
-}
-
-/// Needs of a step that is not recorded.
-fn forward(args: &RooflineArgs, config: &Config, known: &Known) -> anyhow::Result<Outcome> {
-    let tp = u128::from(args.tp.unwrap_or(1));
-    config
-        .check_ranks(tp)
-        .map_err(|error| cli::usage(format!("--tp: {error}")))?;
-    let requests: Vec<Request> = args.ctx.iter().chain(&args.r#gen).copied().collect();
-    let needs = config.forward(tp, &requests, u128::from(args.cache_bytes));
-    let to = Destination::open(&args.report)?;
-    if let (Destination::Stream(_, ReportFormat::Json), ReportFormat::Json) =
-        (&to, args.report.format.format())
-    {
-        let Destination::Stream(mut out, _) = to else {
-            return Ok(Outcome::Fine);
-        };
-        serde_json::to_writer(&mut out, &model_document(&needs))?;
-        out.write_all(b"\n")?;
-        out.finish()?;
-        return Ok(Outcome::Fine);
-    }
-    let mut document = Document::new(VERSION);
-    document.tables.push(forward_table(&needs)?);
-    roofline_known::forward(&mut document, args, (config, &needs), &known.knowledge)?;
-    document.write(to)?;
-    Ok(Outcome::Fine)
-}
-
-fn forward_table(needs: &Forward) -> anyhow::Result<Table> {
-    let columns = vec![Column::text("quantity"), Column::text("value")];
-    let mut table = Table::new("model", columns)?;
-    for (name, value) in text::quantities(needs) {
-        let value = value.to_string();
-        table.push(&[name.into(), value.as_str().into()])?;
-    }
-    Ok(table)
-}
-
-fn list_devices(args: &RooflineArgs, known: &Known) -> anyhow::Result<Outcome> {
-    let to = Destination::open(&args.report)?;
-    let mut columns = vec![Column::text("key"), Column::text("name")];
-    let keys: Vec<PeakKey> = PeakKey::all()
-        .filter(|key| *key != PeakKey::Launch)
-        .collect();
-    columns.extend(keys.iter().map(|key| Column::real(key.name())));
-    columns.extend([
-        Column::uint("sms"),
-        Column::real("mem_gb"),
-        Column::text("source"),
-        Column::text("unsourced"),
-        Column::text("note"),
-    ]);
-    let mut table = Table::new("devices", columns)?;
-    for device in known.knowledge.devices.iter() {
-        let unsourced: Vec<&str> = keys
-            .iter()
-            .filter(|key| device.peak(**key).is_some() && !device.is_sourced(**key))
-            .map(|key| key.name())
-            .collect();
-        let unsourced = unsourced.join(" ");
-        let mut cells = vec![device.key().into(), device.name().into()];
-        cells.extend(keys.iter().map(|key| report::Cell::from(device.peak(*key))));
-        cells.extend([
-            report::Cell::from(device.sms()),
-            device.memory_gb().into(),
-            device.source().into(),
-            unsourced.as_str().into(),
-            device.note().into(),
-        ]);
-        table.push(&cells)?;
-    }
-    let mut document = Document::new(VERSION);
-    roofline_known::devices(&mut document, &known.knowledge)?;
-    document.tables.push(table);
-    document.write(to)?;
     Ok(Outcome::Fine)
 }

@@ -5,11 +5,10 @@ use std::path::Path;
 use byte_source::output::AtomicFile;
 use cli::{Outcome, Stage};
 use perfetto_reader::ArgPolicy;
-use report::{
-    Cell, Column, CsvOptions, CsvWriter, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink,
-};
+use report::{CsvOptions, CsvWriter, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink};
 use trace_input::NamedTrace;
 use trace_model::Trace;
+use trace_report::Joined;
 use trace_tables::{SCHEMA_VERSION, Table, TableOptions};
 
 use crate::args::{TableFormat, TableName, TablesArgs};
@@ -57,18 +56,14 @@ fn write(args: &TablesArgs, sink: &mut dyn RowSink) -> anyhow::Result<()> {
         let _stage = Stage::start("write", args.verbosity);
         return Ok(table.write(&input.trace, &options, sink)?);
     }
-    let mut joined = Joined {
-        sink,
-        trace: String::new(),
-        has_begun: false,
-    };
+    let mut joined = Joined::new(sink);
     for path in &paths {
         let input = read(args, path)?;
         let _stage = Stage::start("write", args.verbosity);
-        joined.trace = input.name;
+        joined.next_trace(input.name);
         table.write(&input.trace, &options, &mut joined)?;
     }
-    Ok(joined.sink.finish()?)
+    Ok(joined.end()?)
 }
 
 fn read(args: &TablesArgs, path: &Path) -> anyhow::Result<NamedTrace> {
@@ -79,36 +74,6 @@ fn read(args: &TablesArgs, path: &Path) -> anyhow::Result<NamedTrace> {
             options.args = ArgPolicy::None;
         }
     })
-}
-
-/// Joins the tables of several traces, with a first column that names the trace of each row.
-struct Joined<'s> {
-    sink: &'s mut dyn RowSink,
-    trace: String,
-    has_begun: bool,
-}
-
-impl RowSink for Joined<'_> {
-    fn begin(&mut self, columns: &[Column]) -> report::Result<()> {
-        if std::mem::replace(&mut self.has_begun, true) {
-            return Ok(());
-        }
-        let mut all = vec![Column::text("trace")];
-        all.extend_from_slice(columns);
-        self.sink.begin(&all)
-    }
-
-    fn row(&mut self, cells: &[Cell<'_>]) -> report::Result<()> {
-        let mut row = Vec::with_capacity(cells.len() + 1);
-        row.push(Cell::Text(&self.trace));
-        row.extend_from_slice(cells);
-        self.sink.row(&row)
-    }
-
-    /// Only the last trace ends the table.
-    fn finish(&mut self) -> report::Result<()> {
-        Ok(())
-    }
 }
 
 fn parquet_path(args: &TablesArgs) -> anyhow::Result<&Path> {

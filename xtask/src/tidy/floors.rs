@@ -200,6 +200,21 @@ const FLOORS: &[(&str, &[&str])] = &[
             "trace-model",
         ],
     ),
+    (
+        "trace-report",
+        &[
+            "charts",
+            "critical-path",
+            "gpu-time",
+            "rca-cycles",
+            "report",
+            "roofline",
+            "torch-dumps",
+            "trace-convert",
+            "trace-model",
+            "trace-tables",
+        ],
+    ),
     // floor 3
     ("cli", ANY),
     ("trace-input", ANY),

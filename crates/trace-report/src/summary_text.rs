@@ -1,4 +1,4 @@
-//! The summary as text.
+//! The description of a recording as text.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -17,10 +17,15 @@ const SHOWN: usize = 12;
 const LABEL: usize = 11;
 
 /// Writes one summary, with all rows of its lists if `all`.
-pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(
+    found: &Described,
+    all: bool,
+    width: Option<usize>,
+    out: &mut dyn Write,
+) -> report::Result<()> {
     let s = &found.summary;
     writeln!(out, "{}", s.file.name)?;
-    overview(found, out)?;
+    overview(found, width, out)?;
     facts(s, out)?;
     verdict(found, out)?;
     let shown = if all { usize::MAX } else { SHOWN };
@@ -34,7 +39,7 @@ pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyh
         .filter(|p| all || p.slices + p.counter_samples > 0)
         .collect();
     list(
-        out,
+        (out, width),
         "what the slices are",
         &[Column::text("activity"), number("slices")],
         s.activities
@@ -43,7 +48,7 @@ pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyh
         shown,
     )?;
     list(
-        out,
+        (out, width),
         "categories",
         &[Column::text("category"), number("slices")],
         s.categories
@@ -52,7 +57,7 @@ pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyh
         shown,
     )?;
     list(
-        out,
+        (out, width),
         "processes",
         &[
             Column::int("pid"),
@@ -73,7 +78,7 @@ pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyh
         shown,
     )?;
     list(
-        out,
+        (out, width),
         "threads and streams",
         &[
             Column::int("pid"),
@@ -92,7 +97,7 @@ pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyh
         shown,
     )?;
     list(
-        out,
+        (out, width),
         "kinds of tracks",
         &[Column::text("kind"), number("tracks"), number("rows")],
         s.track_kinds
@@ -101,7 +106,7 @@ pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyh
         inner,
     )?;
     list(
-        out,
+        (out, width),
         "records of the file",
         &[Column::text("kind"), number("records")],
         s.file
@@ -129,7 +134,7 @@ fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
 
 /// Writes the answer in one sentence, and the main facts.
 #[expect(clippy::cast_precision_loss, reason = "four digits are shown of times")]
-fn overview(found: &Described, out: &mut dyn Write) -> io::Result<()> {
+fn overview(found: &Described, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let o = &found.overview;
     let mut sentence = data(found).to_owned();
     if let Some(first) = found.summary.reasons.first() {
@@ -163,7 +168,7 @@ fn overview(found: &Described, out: &mut dyn Write) -> io::Result<()> {
         let text = format!(
             "{share} of GPU time, {}: {}",
             many(top.count, "time"),
-            shortened(&top.name)
+            shortened(&top.name, width)
         );
         line(out, "top kernel", &text)?;
     }
@@ -183,9 +188,9 @@ fn data(found: &Described) -> &'static str {
     }
 }
 
-/// Returns a name that fits two lines of a terminal; unchanged for other outputs.
-fn shortened(name: &str) -> Cow<'_, str> {
-    match cli::terminal::table_width() {
+/// Returns a name that fits two lines of this width; unchanged without one.
+fn shortened(name: &str, width: Option<usize>) -> Cow<'_, str> {
+    match width {
         Some(width) => shorten(name, 2 * width.saturating_sub(LABEL + 2)),
         None => Cow::Borrowed(name),
     }
@@ -334,12 +339,12 @@ fn verdict(found: &Described, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn list<'s>(
-    out: &mut dyn Write,
+    (out, width): (&mut dyn Write, Option<usize>),
     title: &str,
     columns: &[Column],
     rows: impl ExactSizeIterator<Item = Vec<Cell<'s>>>,
     shown: usize,
-) -> anyhow::Result<()> {
+) -> report::Result<()> {
     let total = rows.len();
     if total == 0 || shown == 0 {
         return Ok(());
@@ -351,7 +356,7 @@ fn list<'s>(
     };
     writeln!(out, "\n{title}{more}")?;
     let options = TextOptions {
-        width: cli::terminal::table_width(),
+        width,
         ..TextOptions::default()
     };
     let mut sink = TextWriter::new(out, options);

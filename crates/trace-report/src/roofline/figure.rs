@@ -1,10 +1,7 @@
 //! The roofline as a figure.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::Path;
 
-use byte_source::output::AtomicFile;
 use charts::Svg;
 use charts::html::{Page, Section};
 use charts::plot::{Axis, Dot, LinePlot, Mark, Series};
@@ -13,8 +10,8 @@ use report::{Unit, human};
 use roofline::{Analysis, Kind, PeakKey, Precision, Row, UnitKind, tables};
 use trace_model::kernel::display_names;
 
-use crate::kernels::precise;
-use crate::roofline::RooflineArgs;
+use super::{Answer, analyses};
+use crate::{Answered, Result, precise};
 
 /// Operators with a colour of their own; the others share one, and roofs have those of the next round.
 const NAMED: usize = 6;
@@ -34,54 +31,32 @@ const ROWS: usize = 50;
 /// Points from which on a roof is drawn, as a factor of the outermost intensities.
 const MARGIN: f64 = 2.0;
 
-/// A file for the figure, and whether it is a page.
-pub(crate) struct FigureFile {
-    file: AtomicFile,
-    is_page: bool,
+/// Returns the roofline of the first recording; `None` if there is none.
+#[must_use]
+pub fn svg(answered: &[Answered<Answer>]) -> Option<Svg> {
+    let first = answered.first()?;
+    Some(draw(&first.label, &first.answer.analysis))
 }
 
-pub(crate) fn open(args: &RooflineArgs) -> anyhow::Result<Option<FigureFile>> {
-    let Some(path) = &args.figure else {
-        return Ok(None);
-    };
-    let extension = Path::new(path).extension().and_then(|e| e.to_str());
-    let is_page = match extension {
-        Some("svg") => false,
-        Some("html") => true,
-        _ => {
-            return Err(cli::usage(
-                "--figure: the name of the file ends with .svg or .html",
-            ));
-        }
-    };
-    cli::refuse_overwrite(&args.report.traces()?, &args.figure)?;
-    Ok(Some(FigureFile {
-        file: AtomicFile::create(path)?,
-        is_page,
-    }))
-}
-
-pub(crate) fn write(figure: FigureFile, all: &[(&str, &Analysis)]) -> anyhow::Result<()> {
-    let FigureFile { mut file, is_page } = figure;
-    if is_page {
-        let mut page = Page::new("How far from the limit");
-        for (label, analysis) in all {
-            let table = tables::calls(&[(*label, *analysis)], ROWS)?;
-            let section = Section::new((*label).to_owned())
-                .text(&roofline::text::answer(analysis))
-                .figure(
-                    &draw(label, analysis),
-                    "Each dot is an operator with its shapes; its area is the GPU time that it takes",
-                )
-                .table_head(&table, ROWS, analysis.calls.rows.len());
-            page = page.section(section);
-        }
-        file.write_all(page.to_html().as_bytes())?;
-    } else if let Some((label, analysis)) = all.first() {
-        file.write_all(draw(label, analysis).as_str().as_bytes())?;
+/// Returns a page with the roofline of each recording and its calls, those with most GPU time first.
+///
+/// # Errors
+///
+/// Returns an error if a table cannot be made.
+pub fn page(answered: &[Answered<Answer>]) -> Result<String> {
+    let mut page = Page::new("How far from the limit");
+    for (label, analysis) in analyses(answered) {
+        let table = tables::calls(&[(label, analysis)], ROWS)?;
+        let section = Section::new(label.to_owned())
+            .text(&roofline::text::answer(analysis))
+            .figure(
+                &draw(label, analysis),
+                "Each dot is an operator with its shapes; its area is the GPU time that it takes",
+            )
+            .table_head(&table, ROWS, analysis.calls.rows.len());
+        page = page.section(section);
     }
-    file.commit()?;
-    Ok(())
+    Ok(page.to_html())
 }
 
 /// Dots of one operator.
