@@ -1,11 +1,13 @@
 //! The result of a comparison, as plain data. All of it is written to JSON under these names.
 
 mod calls;
+mod mix;
 mod pauses;
 
 use serde::Serialize;
 
 pub use self::calls::SlowCalls;
+pub use self::mix::Mix;
 pub use self::pauses::{Growth, PausedFunction, Pauses};
 use crate::report_text::{time, times};
 
@@ -312,7 +314,8 @@ pub struct Role {
     pub role: usize,
     /// Process on each side.
     pub pids: [i64; 2],
-    /// Rank on each side (`rank 3`), where each rank has a file of its own.
+    /// Rank on each side (`rank 3`), where each rank has a file of its own, or where processes that communicate name their devices
+    /// alike: then it is the place of the process in order of host and number.
     pub ranks: [Option<String>; 2],
     /// Numbers of the processes in their captures.
     #[serde(skip)]
@@ -334,63 +337,6 @@ impl Role {
             Some(rank) => format!("{rank} ({devices})"),
             None => devices,
         }
-    }
-}
-
-/// Shares of phases that changed: more or fewer steps of one phase, which comparisons phase by phase do not show. Cycles of two
-/// modes, short and long ones, have shares as well.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Mix {
-    /// The phase whose share changed most: `prefill`, `decode` or `mixed`; of modes `long`.
-    pub phase: String,
-    /// The length that divides long cycles from short ones, in microseconds, where the shares are those of modes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit_us: Option<f64>,
-    /// Its steps on each side.
-    pub steps: [usize; 2],
-    /// All steps on each side.
-    pub of: [usize; 2],
-    /// Mean of all steps on each side, in microseconds.
-    pub mean_us: [f64; 2],
-    /// Change of the mean step that the shares alone explain, in percent.
-    pub effect_pct: f64,
-    /// Probability of shares so different by chance, with correlation of neighbouring steps.
-    pub p: f64,
-    /// `true` if this is less than the level of the test; otherwise the mean step differs with the shares, which may be chance,
-    /// or the phase is of one side only, and its steps are compared with none.
-    pub established: bool,
-    /// `true` if the mean step changed so much, and mostly by the shares of its phases, that they are a possible cause even where chance
-    /// may do it: by a tenth with a probability of at most 0.1, by a quarter whatever it is.
-    pub large: bool,
-}
-
-impl Mix {
-    /// In words: which phase, how many steps, and the mean step.
-    pub(crate) fn said(&self) -> String {
-        let share = |side: usize| format!("{} of {}", self.steps[side], self.of[side]);
-        let (what, unit) = match self.limit_us {
-            Some(limit) => (format!("cycles longer than {}", time(limit)), "cycle"),
-            None => (self.phase.clone(), "step"),
-        };
-        format!(
-            "{what} {} -> {} {unit}s, mean {unit} {} -> {} ({:+.1} %)",
-            share(0),
-            share(1),
-            time(self.mean_us[0]),
-            time(self.mean_us[1]),
-            (self.mean_us[1] / self.mean_us[0] - 1.0) * 100.0
-        )
-    }
-
-    /// Why the shares may be none of the cause, where chance may do as much.
-    pub(crate) fn doubt(&self) -> Option<String> {
-        (!self.established).then(|| {
-            format!(
-                "shares of phases that differ as much occur by chance with a probability of {}: record more steps",
-                crate::report_text::short(self.p)
-            )
-        })
     }
 }
 

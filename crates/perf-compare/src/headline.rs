@@ -289,11 +289,16 @@ fn workload(report: &Report) -> String {
         .collect();
     let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
     if let (Some(mix), true) = (&report.mix, of(report, "phase_share_pct").is_some()) {
-        let chance = match mix.established {
-            true => String::new(),
-            false => format!(", shares that chance may bring with p = {}", short(mix.p)),
+        return match mix.established {
+            true => format!("The mix of steps changed: {}{tail}", mix.said()),
+            // Counted, so that it is true of these captures; of the condition it may not be.
+            false => format!(
+                "The mix of steps differs, which may be chance (p = {}; {}): {}{tail}",
+                short(mix.p),
+                mix.advice(),
+                mix.said()
+            ),
         };
-        return format!("The mix of steps changed: {}{chance}{tail}", mix.said());
     }
     let is_unequal = of(report, "kernel_ratio_spread").is_some()
         || of(report, "attention_beyond_matrix_pct").is_some();
@@ -664,8 +669,9 @@ pub(crate) fn of_report(report: &Report) -> String {
                 "differs, which may be chance, and its steps are compared with none".to_owned()
             }
             _ => format!(
-                "differs, which may be chance (p = {}; record more steps)",
-                short(mix.p)
+                "differs, which may be chance (p = {}; {})",
+                short(mix.p),
+                mix.advice()
             ),
         };
         text += &format!("; the mix of steps {how}: {}", mix.said());

@@ -410,12 +410,18 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "blocks_swapped",
         causes: &["memory_pressure", "workload_shift"],
-        sizes: &[1.0, 2.0],
+        // In every step, every second, third and fifth.
+        sizes: &[1.0, 2.0, 3.0, 5.0],
         fits: any,
         plant: |e, x, _| {
             let mut new = copies(&Work::copy(TO_HOST, 45.0, 1 << 20), 20);
             new.extend(copies(&Work::copy(TO_GPU, 45.0, 1 << 20), 20));
-            let every = if x > 1.5 { 2 } else { 1 };
+            let every = match x {
+                x if x > 4.0 => 5,
+                x if x > 2.5 => 3,
+                x if x > 1.5 => 2,
+                _ => 1,
+            };
             planted(
                 new_operations(&e.parts.inside, new, every),
                 &["cop", "Memcpy", "block", "swap"],

@@ -8,8 +8,6 @@ use crate::document::Mix;
 use crate::side::{Capture, Side};
 use crate::stats::{Dependence, mean, normal_sf};
 
-/// Chance below which shares are said to differ.
-const CHANCE: f64 = 0.01;
 /// Least change of the mean step by the shares alone, in percent.
 const LEAST_PCT: f64 = 2.0;
 
@@ -132,7 +130,7 @@ fn shares(sides: &[Vec<(&str, f64)>; 2]) -> Option<Mix> {
     let p = (2.0 * normal_sf(moved(phase) / variance.sqrt())).min(1.0);
     // Steps of a phase that only one side has are compared with none: what they cost is said even where chance may do it.
     let is_of_one = (0..2).any(|side| count(side, phase) == 0);
-    let established = p <= CHANCE;
+    let established = p <= Mix::CHANCE;
     // Nor is it left unsaid where the mean step changed, which no phase by itself shows.
     let mean_pct = (mean_us[1] / mean_us[0] - 1.0) * 100.0;
     let is_most = mean_pct.abs() > MEAN_PCT && effect_pct / mean_pct >= MOST;

@@ -16,6 +16,7 @@ mod pauses;
 mod roles;
 mod samples;
 mod single;
+mod slow;
 mod tails;
 mod times;
 mod together;
@@ -354,6 +355,12 @@ fn of_pairings(
     let conclude = |pairing: &Pairing<'_>, apart: Option<&Apart>, facts: &Facts<'_>| {
         let whole = pairing.sides.each_ref().map(|side| &side[..]);
         let (mut verdict, table) = judge(whole, facts);
+        let mut paused = facts.cycle_time.iter().filter_map(|t| t.pauses.as_ref());
+        if let Some(found) =
+            paused.find_map(|pauses| slow::of_copies(pauses, whole, &|sides| judge(sides, facts).0))
+        {
+            verdict = found;
+        }
         let Some(apart) = apart else {
             return Concluded::from((verdict, table));
         };

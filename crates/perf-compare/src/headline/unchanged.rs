@@ -90,8 +90,9 @@ fn by_mix(report: &Report, mix: &Mix) -> String {
         (true, _) => String::new(),
         (_, true) => ", which may be chance, and its steps are compared with none".to_owned(),
         _ => format!(
-            ", which may be chance (p = {}; record more steps)",
-            short(mix.p)
+            ", which may be chance (p = {}; {})",
+            short(mix.p),
+            mix.advice()
         ),
     };
     let own = most_telling(report).map_or(String::new(), |shown| {

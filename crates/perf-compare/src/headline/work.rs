@@ -43,11 +43,37 @@ pub(super) fn swaps(report: &Report) -> Option<String> {
         format!(", host function {} is {word}", label(&f.name))
     });
     Some(format!(
-        "{what}: {} out and {} in more per cycle{takes}{new}, {}",
+        "{what}: {} out and {} in more per cycle{}{takes}{new}{}, {}",
         bytes(size("copy_to_host_bytes")),
         bytes(size("copy_to_device_bytes")),
+        of_all(report),
+        in_some(report),
         added(report, None)
     ))
+}
+
+/// Whose copies are counted, where there are several ranks: their times are those of the one with most.
+fn of_all(report: &Report) -> String {
+    match report.roles.len() {
+        0 | 1 => String::new(),
+        n => format!(" of all {n} ranks together"),
+    }
+}
+
+/// In how many cycles more is copied, where the evidence is that of slow cycles alone.
+fn in_some(report: &Report) -> String {
+    let copied = of(report, "copy_us").map_or(0, |row| row.n[1]);
+    let mut paused = report.cycle_time.iter().filter_map(|t| t.pauses.as_ref());
+    let slow = paused.find(|p| p.established && p.cycles[1] == copied && copied < p.of[1]);
+    slow.map_or(String::new(), |pauses| {
+        let every = pauses
+            .every
+            .map_or(String::new(), |n| format!(", one every {n} cycles"));
+        format!(
+            ", in {} of {} cycles{every} ({} of {} in the baseline)",
+            pauses.cycles[1], pauses.of[1], pauses.cycles[0], pauses.of[0]
+        )
+    })
 }
 
 /// Whether the time of a function changed because it is called more or less often: how many times as often.
@@ -90,14 +116,16 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
     if let Some(row) = of(report, "copies_on_device") {
         let what = match row.baseline > 0.0 {
             true => format!(
-                "{} times as many copies within the GPU ({} -> {} per cycle)",
+                "{} times as many copies within the GPU ({} -> {} per cycle{})",
                 times(row.candidate / row.baseline),
                 times(row.baseline),
-                times(row.candidate)
+                times(row.candidate),
+                of_all(report)
             ),
             false => format!(
-                "New copies within the GPU ({} per cycle)",
-                times(row.candidate)
+                "New copies within the GPU ({} per cycle{})",
+                times(row.candidate),
+                of_all(report)
             ),
         };
         let takes = of(report, "copy_on_device_us").map_or(String::new(), |row| {
@@ -116,14 +144,16 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
     if let Some(row) = calls {
         said.push(match row.baseline > 0.0 {
             true => format!(
-                "{} times as many copies {direction} ({} -> {} per cycle)",
+                "{} times as many copies {direction} ({} -> {} per cycle{})",
                 times(row.candidate / row.baseline),
                 times(row.baseline),
-                times(row.candidate)
+                times(row.candidate),
+                of_all(report)
             ),
             false => format!(
-                "New copies {direction} ({} per cycle)",
-                times(row.candidate)
+                "New copies {direction} ({} per cycle{})",
+                times(row.candidate),
+                of_all(report)
             ),
         });
     }
@@ -136,5 +166,10 @@ pub(super) fn more_work(report: &Report) -> Option<String> {
             None => format!("{times} times as many bytes copied {direction} ({amounts} per cycle)"),
         });
     }
-    Some(format!("{}, {}", said.join(", "), added(report, None)))
+    Some(format!(
+        "{}{}, {}",
+        said.join(", "),
+        in_some(report),
+        added(report, None)
+    ))
 }

@@ -28,7 +28,7 @@ pub(crate) struct Cycle {
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     pub(crate) pid: i64,
-    /// Its rank, if each rank has a file of its own.
+    /// Its rank, if each rank has a file of its own, or by its place where devices do not tell ranks apart.
     pub(crate) rank: Option<Rank>,
     pub(crate) host: String,
     /// Devices it used, sorted.
@@ -366,8 +366,35 @@ impl Capture {
                 })
             })
             .collect();
+        capture.number_ranks();
         capture.fill_gaps();
         capture
+    }
+
+    /// Gives processes that communicate a rank by their place in order of host and number, as `cycle-rca` does, where they name
+    /// their devices alike: each process may see its own GPU as GPU 0, and a slow one must not be taken for any other.
+    fn number_ranks(&mut self) {
+        let communicates: BTreeSet<usize> = self
+            .functions
+            .iter()
+            .filter(|f| f.class == Class::Collective)
+            .map(|f| f.process)
+            .collect();
+        let own = || communicates.iter().filter_map(|at| self.processes.get(*at));
+        let devices: BTreeSet<&[String]> = own().map(|process| &process.devices[..]).collect();
+        if devices.len() == communicates.len() || own().any(|process| process.rank.is_some()) {
+            return;
+        }
+        // Ranks are places among all that work on a device.
+        let mut order: Vec<usize> = (0..self.processes.len()).collect();
+        order.retain(|at| !self.processes[*at].devices.is_empty());
+        order.sort_by_key(|at| {
+            let process = &self.processes[*at];
+            (process.host.clone(), process.pid)
+        });
+        for (number, at) in (0..).zip(order) {
+            self.processes[at].rank = Some(Rank::Number(number));
+        }
     }
 
     /// Returns `true` if anything was recorded in a cycle: on a device, or on the host.

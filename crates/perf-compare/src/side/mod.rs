@@ -13,7 +13,9 @@ mod recording;
 mod samples;
 mod step;
 
-pub(crate) use capture::{Capture, Cycle, DeviceCounter, DeviceTime, Function, Process};
+pub(crate) use capture::{
+    Capture, Cycle, DeviceCounter, DeviceTime, Function, Process, SingleCalls,
+};
 pub(crate) use class::{Class, is_wait, waits_for};
 pub use load::{LoadOptions, load};
 pub(crate) use numbered::numbered;

@@ -439,6 +439,10 @@ fn declared(facts: &Facts<'_>, reversed: bool) -> Vec<Signal> {
         .count() as f64;
     [
         ("declared_kernels", of(&["kernel"])),
+        (
+            "declared_copies",
+            of(&["copy_to_device", "copy_to_host", "copy_on_device"]),
+        ),
         ("declared_collectives", of(&["collective"])),
         ("declared_host_functions", of(&["host"])),
         ("declared_cycles", cycles),

@@ -4,6 +4,7 @@
 //! fits best and is not contradicted is the cause (`judge`).
 
 mod classes;
+mod counted;
 mod explain;
 mod host;
 mod judge;

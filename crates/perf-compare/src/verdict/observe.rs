@@ -76,8 +76,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     kernels::signals(sides, roles, comparable, &mut out);
     ranks::signals(sides, roles, comparable, &mut out);
     if comparable {
-        copied(sides, &mut out);
-        launches(sides, &mut out);
+        super::counted::signals(sides, &mut out);
         cycles(sides, &mut out);
         super::stalls::signals(sides, roles, &mut out);
         host::signals(sides, roles, &mut out);
@@ -307,7 +306,7 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
                 .filter(|f| f.class == class)
                 .collect();
             for (at, cycle) in capture.cycles.iter().enumerate() {
-                let sum = |pick: fn(&crate::side::Function, usize) -> f64| {
+                let sum = |pick: fn(&Function, usize) -> f64| {
                     members
                         .iter()
                         .map(|f| pick(f, at))
@@ -430,169 +429,12 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
             calls,
         );
         add(
-            "copy_on_device_us",
-            "GPU",
-            "us per cycle",
-            Class::CopyOnDevice,
-            time,
-        );
-        add(
             "collective_us",
             "all ranks",
             "us per cycle, all ranks",
             Class::Collective,
             time,
         );
-    }
-}
-
-/// Calls per cycle that launch graphs, where a side launches any; that launch kernels; and kernels beyond these, which something
-/// else launched, whatever it is called.
-fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
-    let is_graph = |f: &Function| f.name.contains("GraphLaunch");
-    let is_launch = |f: &Function| f.name.contains("LaunchKernel") && !is_graph(f);
-    let is_kernel = |f: &Function| matches!(f.class, Class::Kernel | Class::Collective);
-    // Where calls of the runtime were recorded, those that are missing were not made.
-    let has_calls = |side: &[&Capture]| {
-        let mut all = side.iter().flat_map(|c| &c.functions);
-        all.any(|f| !f.class.on_device() && Class::is_of_runtime(&f.name))
-    };
-    let all = || sides.into_iter().flatten().flat_map(|c| &c.functions);
-    let any_graph = all().any(|f| !f.class.on_device() && is_graph(f));
-    let any_launch = all().any(|f| !f.class.on_device() && is_launch(f));
-    let launches_alone = any_launch && sides.iter().all(|side| has_calls(side));
-    if !(any_graph || launches_alone) {
-        return;
-    }
-    let by_cycle = |wanted: &dyn Fn(&Function) -> bool, on_device: bool| {
-        sides.map(|captures| {
-            let of = |capture: &Capture, at: usize| match capture.is_on(at, on_device) {
-                true => {
-                    let own = capture.functions.iter();
-                    // Those of the process with most: ranks launch alike, and their sum is that of no step.
-                    let mut each = vec![0.0; capture.processes.len()];
-                    for f in own.filter(|f| f.class.on_device() == on_device && wanted(f)) {
-                        if let (Some(sum), false) = (each.get_mut(f.process), f.calls[at].is_nan())
-                        {
-                            *sum += f.calls[at];
-                        }
-                    }
-                    each.into_iter().fold(0.0, f64::max)
-                }
-                false => f64::NAN,
-            };
-            let each = captures
-                .iter()
-                .flat_map(|capture| (0..capture.cycles.len()).map(move |at| of(capture, at)));
-            each.collect::<Vec<f64>>()
-        })
-    };
-    let launched = by_cycle(&is_launch, false);
-    let beyond = [by_cycle(&is_kernel, true), launched.clone()];
-    let beyond = [0, 1].map(|side| {
-        let pairs = beyond[0][side].iter().zip(&beyond[1][side]);
-        pairs
-            .map(|(kernels, calls)| (kernels - calls).max(0.0) + 0.0 * (kernels + calls))
-            .collect()
-    });
-    let series = [
-        ("launch_calls", Some(launched)),
-        ("kernels_beyond_launches", Some(beyond)),
-        (
-            "graph_launches",
-            any_graph.then(|| by_cycle(&is_graph, false)),
-        ),
-    ];
-    for (metric, values) in series {
-        let signal = values.and_then(|values| Signal::series(metric, "Host", "per cycle", values));
-        out.extend(signal);
-    }
-}
-
-/// What copies between host and GPU take and move in a cycle: time of the rank with most of it, bytes of all ranks.
-fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
-    let by_cycle = |value: &dyn Fn(&Capture, usize) -> f64| {
-        sides.map(|captures| {
-            let each = captures
-                .iter()
-                .flat_map(|capture| (0..capture.cycles.len()).map(move |at| value(capture, at)));
-            each.collect::<Vec<f64>>()
-        })
-    };
-    let known = |values: &mut dyn Iterator<Item = f64>| {
-        values
-            .filter(|value| !value.is_nan())
-            .fold(
-                f64::NAN,
-                |sum, value| if sum.is_nan() { value } else { sum + value },
-            )
-    };
-    let is_copy = |f: &Function| matches!(f.class, Class::CopyToDevice | Class::CopyToHost);
-    let copies = |capture: &&Capture| capture.functions.iter().any(is_copy);
-    if !sides.into_iter().flatten().any(copies) {
-        return;
-    }
-    // A capture without copies made none while it was on.
-    let none = |capture: &Capture, at: usize| match capture.is_on(at, true) {
-        true => 0.0,
-        false => f64::NAN,
-    };
-    let time = |capture: &Capture, at: usize| {
-        let of_process = |process: usize| {
-            let own = capture.functions.iter();
-            let own = own.filter(|f| f.process == process && is_copy(f));
-            known(&mut own.map(|f| f.dur_us[at]))
-        };
-        match copies(&capture) {
-            true => (0..capture.processes.len())
-                .map(of_process)
-                .fold(f64::NAN, f64::max),
-            false => none(capture, at),
-        }
-    };
-    out.extend(Signal::series(
-        "copy_us",
-        "GPU",
-        "us per cycle",
-        by_cycle(&time),
-    ));
-    let mut more = Vec::new();
-    for (metric, class) in [
-        ("copy_to_device_bytes", Class::CopyToDevice),
-        ("copy_to_host_bytes", Class::CopyToHost),
-    ] {
-        let is_seen = |capture: &&Capture| capture.functions.iter().any(|f| f.class == class);
-        if !sides.into_iter().flatten().any(is_seen) {
-            continue;
-        }
-        let bytes = |capture: &Capture, at: usize| {
-            let own = capture.functions.iter().filter(|f| f.class == class);
-            match is_seen(&capture) {
-                true => known(&mut own.map(|f| f.bytes[at])),
-                false => none(capture, at),
-            }
-        };
-        let signal = Signal::series(metric, "GPU", "B per cycle", by_cycle(&bytes));
-        more.extend(signal.as_ref().map(|signal| {
-            let [before, after] = signal.typical(Stat::Mean);
-            after - before
-        }));
-        out.extend(signal);
-    }
-    // As many bytes to the host as back from it are of blocks that are moved out and in.
-    if let [there, back] = more[..] {
-        let (least, most) = (there.min(back).max(0.0), there.max(back));
-        let both = if most > 0.0 {
-            least / most * 100.0
-        } else {
-            0.0
-        };
-        out.extend(Signal::point(
-            "copies_both_ways_pct",
-            "GPU",
-            "% of the bytes",
-            [0.0, both],
-        ));
     }
 }
 

@@ -1,7 +1,9 @@
 //! One measured quantity on both sides.
 
 use crate::document::Evidence;
-use crate::stats::{Stream, cliffs_delta, mean, median, p_in_time, quantile, sorted};
+use crate::stats::{
+    Moments, Stream, cliffs_delta, mean, median, p_in_time, quantile, sorted, welch_p,
+};
 
 /// Resamples for the interval of a quantity.
 const RESAMPLES: u64 = 300;
@@ -30,6 +32,20 @@ pub(crate) struct Signal {
     median: [f64; 2],
     mean: [f64; 2],
     pub(crate) separation: f64,
+    /// Whether the means differ beyond chance, however few of the values make the difference.
+    pub(crate) means_differ: bool,
+}
+
+/// Level of the test of means. Rules ask for several quantities at once.
+const MEANS: f64 = 0.01;
+/// Values of a side from which on their spread says how far means differ by chance.
+const MEANS_FROM: usize = 10;
+
+/// Returns `true` if the means of two series differ beyond chance. Cliff's δ does not show that where some values grow much and
+/// the others shrink a little: after a step with more work the next one has less left to wait for.
+fn means_differ([one, two]: &[Vec<f64>; 2]) -> bool {
+    let of = |side: &Vec<f64>| Moments::of(side.iter().copied());
+    one.len().min(two.len()) >= MEANS_FROM && welch_p(of(one), of(two)) <= MEANS
 }
 
 /// Which average a rule looks at.
@@ -64,6 +80,7 @@ impl Signal {
             median: values.each_ref().map(|side| median(side)),
             mean: values.each_ref().map(|side| mean(side)),
             separation: cliffs_delta(&values[0], &values[1]),
+            means_differ: means_differ(&values),
             values,
             point: false,
             by_run: false,

@@ -84,6 +84,10 @@ pub(super) struct Clause {
     /// Cliff's δ that the change must reach.
     #[serde(default = "default_separation")]
     pub(super) separation: f64,
+    /// Whether means that differ beyond chance do as well as that δ: for what comes in some cycles only, whose neighbours may change
+    /// the other way.
+    #[serde(default)]
+    pub(super) means: bool,
     /// Why this speaks against the cause.
     #[serde(default)]
     pub(super) why: Option<String>,
@@ -158,8 +162,9 @@ impl Clause {
             by_chance
         };
         let needed = self.separation.max(least);
+        let by_mean = self.means && signal.means_differ && !signal.by_run;
         let separated = signal.point
-            || (signal.separation.abs() >= needed
+            || ((by_mean || signal.separation.abs() >= needed)
                 && !(surely && (signal.by_chance || few_overlap(signal))));
         if self.direction == Direction::Flat {
             let limit = self.pct.unwrap_or(FLAT_PCT);
@@ -173,7 +178,7 @@ impl Clause {
             Direction::Down => b < a,
             _ => (b - a).abs() > 0.0,
         };
-        let consistent = signal.point || signal.separation * (b - a) > 0.0;
+        let consistent = signal.point || by_mean || signal.separation * (b - a) > 0.0;
         if !right_way || !separated || !consistent {
             return None;
         }

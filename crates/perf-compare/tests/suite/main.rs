@@ -20,6 +20,7 @@ mod bad_input;
 mod calibration;
 mod come_and_go;
 mod copies;
+mod counted;
 mod data;
 mod evidence;
 mod mix;
