@@ -11,9 +11,9 @@ use rca_cycles::anatomy::{Folding, anatomy};
 use rca_cycles::{Analysis, StepPaths, compat, engine};
 use rca_report::candidates::{self, Found};
 use rca_report::document::Members;
-use rca_report::{cycles, document, page, ranks, recording, rows, text, tracks};
+use rca_report::{cycles, document, page, ranks, recording, reference, rows, text, tracks};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
-use serde_json::{Value, json};
+use serde_json::Value;
 use serving_logs::Serving;
 use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
@@ -389,7 +389,7 @@ fn one(
     let result = if args.info {
         info(trace, &mut done)?
     } else if args.cut.compat {
-        reference(args, folder, (name, &read.name), trace, &mut done)?
+        by_reference(args, folder, (name, &read.name), trace, &mut done)?
     } else {
         ours(args, options, (folder, several), (name, read), &mut done)?
     };
@@ -471,7 +471,7 @@ fn ours(
     Ok(Ok(()))
 }
 
-fn reference(
+fn by_reference(
     args: &AnalyseArgs,
     folder: Option<&Path>,
     (name, path): (&str, &str),
@@ -484,54 +484,9 @@ fn reference(
         Ok(analysis) => analysis,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
-    writeln!(done.text, "[Success] {name}: cut at {}", analysis.anchor)?;
-    let mut cycles = Vec::new();
-    for report in &analysis.reports {
-        for c in &report.cycles {
-            let phase = match c.phase {
-                compat::Phase::Prefill => "prefill",
-                compat::Phase::Decode => "decode",
-                compat::Phase::Generic => "unknown",
-            };
-            #[expect(clippy::cast_possible_truncation, reason = "microseconds since 1970")]
-            let ns = |us: f64| (us * 4.0).round() as i64 * 250;
-            let diagnosis = c
-                .diagnosis
-                .as_ref()
-                .map(|d| json!({"fingerprint": d.fingerprint, "score": d.score, "z": d.z}));
-            cycles.push((c.number, ns(c.start_us), ns(c.end_us), phase, diagnosis));
-        }
-        writeln!(
-            done.text,
-            "  {} cycles{}",
-            report.cycles.len(),
-            report.suffix.replace('_', " ")
-        )?;
-    }
-    cycles.sort_unstable_by_key(|c| c.0);
-    done.cycles = cycles
-        .iter()
-        .map(|c| {
-            let mut row = vec![
-                name.to_owned(),
-                (c.0 - 1).to_string(),
-                c.1.to_string(),
-                c.2.to_string(),
-                c.3.to_owned(),
-                "false".to_owned(),
-            ];
-            row.resize(cycles::COLUMNS.len(), String::new());
-            row
-        })
-        .collect();
-    let list: Vec<Value> = cycles
-        .iter()
-        .map(|c| {
-            json!({"index": c.0 - 1, "start_ns": c.1, "end_ns": c.2, "phase": c.3, "partial": false, "diagnosis": c.4})
-        })
-        .collect();
-    done.json.insert("anchor", &analysis.anchor)?;
-    done.json.insert("cycles", &list)?;
+    done.text = reference::text(name, &analysis).into_bytes();
+    done.cycles = reference::rows(name, &analysis);
+    reference::add(&analysis, &mut done.json)?;
     if let Some(folder) = folder {
         perf::write(folder, name, trace, &analysis.reports, wanted(args))?;
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use cli::{Format, Outcome, Output};
 use rca_cycles::compat::{Period, PeriodMethod, Periods, Sight, periods};
+use rca_report::annotated;
 use rca_report::period::Rhythm;
-use rca_report::rows::stand_in;
 use report::{CsvOptions, CsvWriter};
 use serde_json::{Value, json};
 use trace_input::{NamedTrace, only_args};
@@ -112,40 +112,12 @@ fn annotate(args: &PeriodArgs, path: &Path, read: &NamedTrace) -> anyhow::Result
     let text = probes::text(&args.file)?;
     let mut document: Value = serde_json::from_str(&text)
         .with_context(|| format!("{}: only JSON traces can be annotated", read.name))?;
-    let list = match &mut document {
-        Value::Array(list) => list,
-        Value::Object(map) => match map.get_mut("traceEvents") {
-            Some(Value::Array(list)) => list,
-            _ => bail!("{}: no list of events in it", read.name),
-        },
-        _ => bail!("{}: no list of events in it", read.name),
-    };
-    for &method in wanted(args.method) {
-        let Some(found) = find(args, &read.trace, method) else {
-            continue;
-        };
-        let mut ends: Vec<f64> = Vec::new();
-        for p in &found.list {
-            // Each goes on the first free track.
-            let track = ends.iter().position(|end| *end <= p.start_us);
-            let track = track.unwrap_or_else(|| {
-                ends.push(p.end_us);
-                ends.len() - 1
-            });
-            ends[track] = p.end_us;
-            list.push(json!({
-                "name": format!("period_{}_{}", p.kind, method.name()),
-                "cat": "period_finder_results",
-                "ph": "X",
-                "pid": "Period Split Results",
-                "tid": format!("Period Analysis ({}) Track {}", method.name(), track + 1),
-                "ts": p.start_us,
-                "dur": p.end_us - p.start_us,
-                "args": {"count": p.count},
-            }));
-        }
-        let stand_ins = found.virtuals.iter();
-        list.extend(stand_ins.map(|v| stand_in(&read.trace, v)));
+    let methods = wanted(args.method).iter();
+    let found: Vec<(PeriodMethod, Periods)> = methods
+        .filter_map(|&method| Some((method, find(args, &read.trace, method)?)))
+        .collect();
+    if let Err(error) = annotated::annotate(&mut document, &read.trace, &found) {
+        bail!("{}: {error}", read.name);
     }
     let mut out = Output::file(path)?;
     serde_json::to_writer(&mut out, &document)?;

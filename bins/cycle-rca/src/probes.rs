@@ -119,23 +119,5 @@ pub(crate) fn topology(trace: &str, verbosity: VerbosityArgs) -> Option<Topology
             return None;
         }
     };
-    let mut topology = Topology::default();
-    for part in parts {
-        if let Some(gb) = part.memory_gb {
-            *topology.memory_gb.entry(part.host.clone()).or_default() += gb;
-        }
-        if let Some((index, gb)) = part.gpu {
-            topology.gpu_gb.insert((part.host.clone(), index), gb);
-        }
-        if let Some(mhz) = part.cpu_mhz {
-            topology.cpu_mhz.insert(part.host.clone(), mhz);
-        }
-        if let Some(cores) = part.cores {
-            *topology.cores.entry(part.host.clone()).or_default() += cores;
-        }
-        if let Some((pid, gpu)) = part.process_gpu {
-            topology.process_gpu.insert((part.host.clone(), pid), gpu);
-        }
-    }
-    Some(topology)
+    Some(rca_report::capacity(parts))
 }

@@ -5,14 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use cli::{Format, InputArgs, Outcome, VerbosityArgs};
-use rca_cycles::Phase;
-use rca_cycles::sentinel::{GREATEST_ERROR, LEAST_STEPS, Status, Step, Watch, fit_for, steps};
-use rca_report::document;
-use rca_report::watch::{
-    Watched, alarm, episodes, model, models, rows, said, told, unknown_load, watched,
-};
-use report::{CsvOptions, CsvWriter, JsonDocument, TextOptions, TextWriter, human};
-use serde_json::Value;
+use rca_cycles::sentinel::{LEAST_STEPS, Status, Step, Watch, fit_for, steps};
+use rca_report::fitted;
+use rca_report::watch::{Watched, alarm, models, rows, said, told};
+use report::{CsvOptions, CsvWriter};
 use serving_watch::{Pace, Source, is_address, post};
 
 use crate::args::{FitArgs, SentinelCommand, WatchArgs, format_of};
@@ -62,7 +58,7 @@ fn fit(args: &FitArgs) -> anyhow::Result<Outcome> {
                 &mut sources,
                 pace,
                 |new| {
-                    steps.extend(new.iter().map(step_of));
+                    steps.extend(new.iter().map(fitted::step));
                     Ok::<(), anyhow::Error>(())
                 },
                 missed,
@@ -79,45 +75,13 @@ fn fit(args: &FitArgs) -> anyhow::Result<Outcome> {
         );
     }
     for m in &models {
-        let use_of = match m.is_usable() {
-            true => {
-                let apart = match m.held_out_alarm_steps() {
-                    0 => String::new(),
-                    1 => "; 1 stands out and counts for little".to_owned(),
-                    n => format!("; {n} stand out and count for little"),
-                };
-                format!("{apart}; a false alarm in {:.1} h", m.false_alarm_hours)
-            }
-            false => format!(
-                "; {} of them alarm: no usable model, so no alarms for this phase",
-                human::percent(m.held_out_alarms * 100.0)
-            ),
-        };
-        args.verbosity.note(format!(
-            "{}: fitted to {} steps, half of the held-out steps within {}{use_of}",
-            m.phase.name(),
-            m.steps,
-            human::percent(m.error * 100.0)
-        ));
+        args.verbosity.note(fitted::sentence(m));
     }
-    if models.iter().all(|m| !m.is_usable()) {
-        const ENOUGH: usize = 200;
-        if let Some(m) = (models.iter()).find(|m| m.error <= GREATEST_ERROR && m.steps < ENOUGH) {
-            bail!(
-                "too few steps to tell what is usual: {} of {} stand out; record at least {ENOUGH}",
-                m.held_out_alarm_steps(),
-                m.steps
-            );
-        }
-        bail!(
-            "no law of batch and lengths explains these steps, so no model is written: their durations follow something else, or the steps are not of one healthy system"
-        );
+    if let Some(why) = fitted::why_unusable(&models) {
+        bail!("{why}");
     }
-    let list: Vec<Value> = models.iter().map(model).collect();
     let mut out = args.output.open()?;
-    let mut document = JsonDocument::new(&mut out, document::VERSION)?;
-    document.member("models", &list)?;
-    document.finish()?;
+    fitted::write_models(&models, &mut out)?;
     out.finish()?;
     Ok(Outcome::Fine)
 }
@@ -131,9 +95,9 @@ fn watch_all(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
     }
     let steps = read(&args.files, &args.input, args.verbosity)?;
     let seen: Vec<Watched<'_>> = steps.iter().map(|s| (s, watch.see(s))).collect();
-    let alarms = seen.iter().filter(|s| alarm(s)).count();
+    let alarms = fitted::alarms(&seen);
     // Whether the pipe is read to its end or not, the alarms are the same.
-    cli::is_read_on(write_seen(args, &seen, alarms, format))?;
+    cli::is_read_on(write_seen(args, &seen, format))?;
     let mut status = Status::default();
     for (step, seen) in &seen {
         status.add(step, seen.as_ref());
@@ -147,47 +111,12 @@ fn watch_all(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
     Ok(watched_outcome(steps.len(), alarms))
 }
 
-fn write_seen(
-    args: &WatchArgs,
-    seen: &[Watched<'_>],
-    alarms: usize,
-    format: Format,
-) -> anyhow::Result<()> {
+fn write_seen(args: &WatchArgs, seen: &[Watched<'_>], format: Format) -> anyhow::Result<()> {
     let mut out = args.output.open()?;
     match format {
-        Format::Json => {
-            let list: Vec<Value> = seen.iter().map(watched).collect();
-            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
-            document.member("alarms", &alarms)?;
-            document.member("steps", &list)?;
-            document.finish()?;
-        }
+        Format::Json => fitted::write_json(seen, &mut out)?,
         Format::Csv => rows(seen, &mut CsvWriter::new(&mut out, CsvOptions::default()))?,
-        Format::Text => {
-            let known = seen.iter().filter(|s| s.1.is_some()).count();
-            writeln!(out, "{alarms} of {} steps alarm", seen.len())?;
-            if known < seen.len() {
-                writeln!(
-                    out,
-                    "{} steps are of a phase without a usable model: no alarms given",
-                    seen.len() - known
-                )?;
-            }
-            if let Some(line) = unknown_load(seen) {
-                writeln!(out, "{line}")?;
-            }
-            for line in episodes(seen) {
-                writeln!(out, "{line}")?;
-            }
-            let loud: Vec<Watched<'_>> = seen.iter().copied().filter(alarm).collect();
-            if !loud.is_empty() {
-                writeln!(out)?;
-                rows(
-                    &loud,
-                    &mut TextWriter::new(&mut out, TextOptions::default()),
-                )?;
-            }
-        }
+        Format::Text => fitted::write_text(seen, &mut out)?,
     }
     out.finish()
 }
@@ -221,7 +150,7 @@ fn watch_live(args: &WatchArgs, mut watch: Watch) -> anyhow::Result<Outcome> {
         &mut sources,
         args.pace.pace(),
         |steps| {
-            for step in &steps.iter().map(step_of).collect::<Vec<Step>>() {
+            for step in &steps.iter().map(fitted::step).collect::<Vec<Step>>() {
                 let one = (step, watch.see(step));
                 let event = status.add(step, one.1.as_ref());
                 if is_csv && is_read {
@@ -287,7 +216,7 @@ fn follow(watch: &mut Watch, mut out: cli::Output) -> anyhow::Result<Outcome> {
         let (rows, _) = serving_logs::steps(&table)
             .map_err(|error| error.at_line(number))
             .context("standard input")?;
-        for step in rows.iter().map(step_of) {
+        for step in rows.iter().map(fitted::step) {
             let one = (&step, watch.see(&step));
             alarms += usize::from(alarm(&one));
             if is_read {
@@ -327,28 +256,13 @@ fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::
     let text = probes::text(file)?;
     if serving_logs::is_engine_log(&text) {
         let steps = text.lines().filter_map(serving_logs::log_step);
-        return Ok(steps.map(|step| step_of(&step)).collect());
+        return Ok(steps.map(|step| fitted::step(&step)).collect());
     }
     let (rows, skipped) = serving_logs::steps(&text).with_context(|| file.display().to_string())?;
     if skipped > 0 {
         verbosity.note(format!("warning: {name}: {skipped} rows could not be read"));
     }
-    Ok(rows.iter().map(step_of).collect())
-}
-
-pub(crate) fn step_of(r: &serving_logs::StepRow) -> Step {
-    Step {
-        start_ns: rca_report::nanos(r.start_us),
-        duration_ns: r.duration_us * 1000.0,
-        phase: if r.prefill {
-            Phase::Prefill
-        } else {
-            Phase::Decode
-        },
-        batch: r.batch,
-        input: r.input,
-        output: r.output,
-    }
+    Ok(rows.iter().map(fitted::step).collect())
 }
 
 /// Returns `true` if standard input begins with a line of column names; consumes nothing.

@@ -4,9 +4,10 @@
 //! * [`text`], [`document`], [`page`], [`cycles`], [`tracks`]: one recording;
 //! * [`ranks`]: the recordings of the ranks of one job;
 //! * [`culprits`], [`cases`]: a normal and an abnormal side;
+//! * `reference`, [`annotated`]: the answer of the reference's analysis, and its periods in the JSON of a recording;
 //! * [`rows`], [`anatomy`], [`recording`]: the tables and reports of a job, as `perf-compare` and others read them;
-//! * [`candidates`], [`period`], [`topology`], [`watch`]: functions at which a recording may be cut, its periods, the machine,
-//!   and steps that are watched.
+//! * [`candidates`], [`period`], [`topology`], [`capacity()`]: functions at which a recording may be cut, its periods, the machine;
+//! * [`watch`], [`fitted`]: steps that are watched, and the models of usual ones.
 //!
 //! The crate reads and names no files.
 //!
@@ -42,21 +43,27 @@
 
 mod agreement;
 pub mod anatomy;
+pub mod annotated;
 mod bound;
 pub mod candidates;
+mod capacity;
 pub mod cases;
 pub mod culprits;
 pub mod cycles;
 pub mod document;
+pub mod fitted;
 pub mod page;
 pub mod period;
 pub mod ranks;
 pub mod recording;
+pub mod reference;
 pub mod rows;
 pub mod text;
 pub mod topology;
 pub mod tracks;
 pub mod watch;
+
+pub use capacity::capacity;
 
 /// Converts microseconds to whole nanoseconds.
 #[must_use]
