@@ -17,12 +17,11 @@
 //! asks gives the words.
 //!
 //! ```
-//! use std::path::Path;
 //! use byte_source::{OpenOptions, Source};
 //! use trace_report::{Document, Form, gpu};
 //!
 //! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/demo/demo-rank0.json.gz");
-//! let source = Source::open(Path::new(path), &OpenOptions::default())?;
+//! let source = Source::open(path, &OpenOptions::default())?;
 //! let trace = perfetto_reader::read(source, &perfetto_reader::ReadOptions::default())?;
 //! let question = gpu::Question::default();
 //! let answered = gpu::Answer::new(&question, "rank 0", &trace)?;

@@ -17,7 +17,7 @@ type Any<T> = Result<T, Box<dyn std::error::Error>>;
 /// Reads a recording of `testdata/`.
 fn trace(name: &str) -> Any<Trace> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    let source = Source::open(&folder.join(name), &OpenOptions::default())?;
+    let source = Source::open(folder.join(name), &OpenOptions::default())?;
     Ok(perfetto_reader::read(source, &ReadOptions::default())?)
 }
 
