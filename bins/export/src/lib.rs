@@ -12,6 +12,7 @@ use cli::{InputArgs, OrExit as _, Outcome, ProgressLine, VerbosityArgs};
 use report::human::count;
 use table_input::Tables;
 use trace_dataset::{Error, Export, Input, Report, add_table, export};
+use trace_input::ClassesArgs;
 use trace_tables::catalogue::{TABLES, TableSpec, any_table, table};
 
 use crate::recordings::Recordings;
@@ -45,6 +46,8 @@ struct ExportCli {
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "HOST:PORT")]
     cluster: Option<trace_cluster::Address>,
+    #[command(flatten)]
+    classes: ClassesArgs,
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -93,6 +96,10 @@ pub fn command() -> clap::Command {
 
 fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
     cli::refuse_url(&args.output)?;
+    #[cfg(feature = "cluster")]
+    if args.cluster.is_some() && args.classes.classes.is_some() {
+        return Err(cli::usage(trace_cluster::NO_CLASSES));
+    }
     let paths = trace_input::expand_ranks(&args.paths, args.verbosity)?;
     let (workers, input) = args.input.shared_by(paths.len());
     let inputs: Vec<Input> = paths.iter().map(|path| Input::of(path)).collect();
@@ -121,6 +128,7 @@ fn run(args: &ExportCli) -> anyhow::Result<Outcome> {
         folder: &args.output,
         tables,
         tool_version: env!("CARGO_PKG_VERSION"),
+        rules: args.classes.classes.as_ref(),
         threads: workers,
     };
     let line = ProgressLine::start("exporting", args.verbosity);
@@ -173,7 +181,8 @@ fn exported(
     }
     #[cfg(not(feature = "cluster"))]
     let _ = args;
-    export(inputs, &Recordings::new(paths, input), options)
+    let recordings = Recordings::new(paths, input, args.classes.clone());
+    export(inputs, &recordings, options)
 }
 
 fn outcome(error: &Error) -> Outcome {
@@ -190,7 +199,9 @@ fn write_findings(
     recordings: &[PathBuf],
 ) -> anyhow::Result<bool> {
     let tables = Tables::new(args.paths.clone(), args.input.clone());
-    let tables = tables.with_recordings(recordings.to_vec());
+    let tables = tables
+        .with_recordings(recordings.to_vec())
+        .with_classes(args.classes.clone());
     let line = ProgressLine::start("explaining", args.verbosity);
     let done = add_table(&args.output, table, &tables);
     drop(line);

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use cli::{InputArgs, VerbosityArgs};
 use perfetto_reader::ArgPolicy;
 use trace_dataset::Reader;
+use trace_input::ClassesArgs;
 use trace_tables::Recording;
 use trace_tables::catalogue::ArgKeys;
 
@@ -15,17 +16,19 @@ pub(crate) struct Recordings {
     /// Path and name of each.
     files: Vec<(PathBuf, String)>,
     input: InputArgs,
+    classes: ClassesArgs,
     /// What is wrong with the inputs that were read, by place.
     warnings: Mutex<BTreeMap<usize, Vec<String>>>,
 }
 
 impl Recordings {
     /// Reads paths, which are named as they are.
-    pub(crate) fn new(paths: &[PathBuf], input: InputArgs) -> Self {
+    pub(crate) fn new(paths: &[PathBuf], input: InputArgs, classes: ClassesArgs) -> Self {
         let name = |path: &PathBuf| (path.clone(), path.display().to_string());
         Self {
             files: paths.iter().map(name).collect(),
             input,
+            classes,
             warnings: Mutex::default(),
         }
     }
@@ -36,6 +39,7 @@ impl Recordings {
         Self {
             files: vec![(path, name)],
             input,
+            classes: ClassesArgs::default(),
             warnings: Mutex::default(),
         }
     }
@@ -53,6 +57,7 @@ impl Reader for Recordings {
         // Texts name inputs as they were given.
         let named = |text: String| text.replace(&path.display().to_string(), name);
         let read = trace_input::read(path, &self.input, quiet, |options| {
+            options.kernel_rules = self.classes.rules();
             options.args = match args {
                 ArgKeys::None => ArgPolicy::None,
                 ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),

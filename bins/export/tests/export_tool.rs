@@ -88,3 +88,40 @@ fn exit_codes_tell_the_cause() {
     // A folder with other files.
     assert_eq!(run(&[&rank], &demo(""), &["--tables", "kernels"]), 5);
 }
+
+#[test]
+fn files_with_other_classes_are_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("data");
+    let (first, second) = (demo("demo-rank0.json.gz"), demo("demo-rank1.json.gz"));
+    let part = out.join("table=kernels/run=demo/rank=0/part-000000.parquet");
+    let read = || {
+        (
+            fs::read(&part).unwrap(),
+            fs::metadata(&part).unwrap().modified().unwrap(),
+        )
+    };
+    let rules = folder.path().join("own.rules");
+    fs::write(&rules, "kernel norm nvjet_*\n").unwrap();
+    let own = ["--tables", "kernels", "--classes", rules.to_str().unwrap()];
+    let plain = ["--tables", "kernels"];
+    assert_eq!(run(&[&first], &out, &plain), 0);
+    let built_in = read();
+    assert_eq!(run(&[&first], &out, &own), 0);
+    let with_rules = read();
+    assert_ne!(with_rules.0, built_in.0);
+    // The same rows are the same rules.
+    fs::write(&rules, "# ours\nkernel   norm  nvjet_*\n").unwrap();
+    assert_eq!(run(&[&first], &out, &own), 0);
+    assert_eq!(read(), with_rules);
+    // One folder has one set of rules.
+    assert_eq!(run(&[&second], &out, &plain), 5);
+    assert_eq!(read(), with_rules);
+    assert!(!out.join("table=kernels/run=demo/rank=1").exists());
+    fs::write(&rules, "kernel moe nvjet_*\n").unwrap();
+    assert_eq!(run(&[&second], &out, &own), 5);
+    assert_eq!(run(&[&first, &second], &out, &own), 0);
+    assert_ne!(read().0, with_rules.0);
+    assert_eq!(run(&[&first, &second], &out, &plain), 0);
+    assert_eq!(read().0, built_in.0);
+}

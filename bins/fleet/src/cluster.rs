@@ -30,5 +30,9 @@ pub fn maker(options: &str, order: &Order) -> Result<Box<dyn Maker>, String> {
     // Tasks run at once.
     input.threads = Some(NonZeroUsize::MIN);
     let files = vec![(order.path.clone(), order.name.clone())];
-    Ok(Box::new(summary_maker(Files::new(files, input))))
+    Ok(Box::new(summary_maker(Files::new(
+        files,
+        input,
+        trace_input::ClassesArgs::default(),
+    ))))
 }

@@ -20,6 +20,7 @@ use report::human::count;
 use report::text::{TextOptions, wrapped};
 use report::{CsvOptions, CsvWriter, ParquetWriter, Table};
 use trace_dataset::{Error, Input, Report};
+use trace_input::ClassesArgs;
 use trace_model::Trace;
 use trace_model::parallel::in_parallel;
 
@@ -55,6 +56,8 @@ struct FleetCli {
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "HOST:PORT")]
     cluster: Option<trace_cluster::Address>,
+    #[command(flatten)]
+    classes: ClassesArgs,
     #[command(flatten)]
     format: FormatArgs<AnswerFormat>,
     #[command(flatten)]
@@ -103,14 +106,16 @@ struct Files {
     /// Path and name of each.
     files: Vec<(PathBuf, String)>,
     input: InputArgs,
+    classes: ClassesArgs,
     keys: Vec<String>,
 }
 
 impl Files {
-    fn new(files: Vec<(PathBuf, String)>, input: InputArgs) -> Self {
+    fn new(files: Vec<(PathBuf, String)>, input: InputArgs, classes: ClassesArgs) -> Self {
         Self {
             files,
             input,
+            classes,
             keys: fleet::summary::arg_keys(),
         }
     }
@@ -127,6 +132,7 @@ impl Recordings for Files {
         };
         let read = trace_input::read(path, &self.input, quiet, |options| {
             options.args = ArgPolicy::Only(self.keys.clone());
+            options.kernel_rules = self.classes.rules();
         });
         // Texts name recordings as they were given.
         let named = |text: String| text.replace(&path.display().to_string(), name);
@@ -150,7 +156,8 @@ fn summarised(
     #[cfg(not(feature = "cluster"))]
     let _ = args;
     let name = |path: &PathBuf| (path.clone(), path.display().to_string());
-    let files = Files::new(paths.iter().map(name).collect(), input);
+    let files = paths.iter().map(name).collect();
+    let files = Files::new(files, input, args.classes.clone());
     summarise_all(inputs, &files, store)
 }
 
@@ -163,6 +170,10 @@ fn racks(path: &Path) -> anyhow::Result<Racks> {
 fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
     cli::refuse_url(&args.output)?;
     refuse_foreign(args)?;
+    #[cfg(feature = "cluster")]
+    if args.cluster.is_some() && args.classes.classes.is_some() {
+        return Err(cli::usage(trace_cluster::NO_CLASSES));
+    }
     let racks = match &args.racks {
         Some(path) => racks(path).or_exit(Outcome::Unreadable)?,
         None => Racks::default(),
@@ -189,6 +200,7 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
     let store = Store {
         folder: &folder,
         tool_version: env!("CARGO_PKG_VERSION"),
+        rules: args.classes.classes.as_ref(),
         threads: workers,
     };
     let line = ProgressLine::start("summarising", args.verbosity);

@@ -60,7 +60,7 @@ fn a_folder_gets_answer_tables_and_page() {
     }
     let document = fs::read_to_string(out.join("fleet.json")).unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    assert_eq!(document["schema_version"], "inferscope-fleet-1.2");
+    assert_eq!(document["schema_version"], "inferscope-fleet-1.3");
     assert_eq!(document["ranks"].as_array().unwrap().len(), 16);
     assert_eq!(document["findings"][0]["kind"], "late_rank");
     let page = fs::read_to_string(out.join("fleet.html")).unwrap();
@@ -141,4 +141,34 @@ fn an_interrupted_run_goes_on() {
     let (again, code) = printed(&[&traces], &out, &["--json"]).unwrap();
     assert_eq!((again, code), (whole, 0));
     assert!(!aside.exists());
+}
+
+#[test]
+fn summaries_with_other_classes_are_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (traces, out) = (job(folder.path()).unwrap(), folder.path().join("out"));
+    let rules = folder.path().join("own.rules");
+    fs::write(&rules, "kernel moe *xmma_gemm*\n").unwrap();
+    let classes = |more: &[&str]| {
+        let (text, code) = printed(&[&traces], &out, more).unwrap();
+        assert_eq!(code, 0);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let rows = document["classes"].as_array().unwrap().iter();
+        let each = rows.map(|row| {
+            let class = row["class"].as_str().unwrap();
+            (class.to_owned(), row["count"].as_u64().unwrap())
+        });
+        each.collect::<std::collections::BTreeMap<String, u64>>()
+    };
+    let own = ["--json", "--classes", rules.to_str().unwrap()];
+    let built_in = classes(&["--json"]);
+    let with_rules = classes(&own);
+    // Four layers with three matrix products in each of twelve steps of sixteen ranks.
+    assert_eq!(built_in.get("gemm"), Some(&(16 * 12 * 4 * 3)));
+    assert_eq!(with_rules.get("moe"), built_in.get("gemm"));
+    assert_eq!(with_rules.get("gemm"), None);
+    assert_eq!(classes(&["--json"]), built_in);
+    // A part of the ranks cannot have other rules than the rest.
+    let first = traces.join(Fleet::name(0));
+    assert_eq!(run(&[&first], &out, &own[1..]), 5);
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use cli::{ByteSize, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use trace_input::ClassesArgs;
 
 const HELP: &str = "\
 SHOW TABLES lists the tables, DESCRIBE kernels the columns of one; docs/guide/tables.md
@@ -49,6 +50,8 @@ pub(crate) struct SqlCli {
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) cluster: Option<trace_cluster::Address>,
+    #[command(flatten)]
+    pub(crate) classes: ClassesArgs,
     #[command(flatten)]
     pub(crate) format: FormatArgs<FormatName>,
     #[command(flatten)]

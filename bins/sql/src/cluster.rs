@@ -209,7 +209,7 @@ impl Reader for Recordings {
         };
         // Files are named as in the query.
         let named = |text: String| text.replace(&path, &name);
-        let opened = inputs::open(&opening, &args.input, args.compat, wanted);
+        let opened = inputs::open(&opening, &args.input, (args.compat, &args.classes), wanted);
         let (recording, warnings) = opened.map_err(named)?;
         Ok((recording, warnings.into_iter().map(named).collect()))
     }

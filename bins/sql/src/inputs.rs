@@ -8,6 +8,7 @@ use cli::in_process::Call;
 use cli::{InputArgs, VerbosityArgs};
 use perfetto_reader::ArgPolicy;
 use table_input::Tables;
+use trace_input::ClassesArgs;
 use trace_sql::{Inputs, Wanted};
 use trace_tables::catalogue::ArgKeys;
 use trace_tables::scan::runs_of;
@@ -23,6 +24,7 @@ pub(crate) struct Files {
     /// Options of the reader, with the threads of one file.
     input: InputArgs,
     compat: bool,
+    classes: ClassesArgs,
     /// Run of each file.
     runs: Vec<Option<String>>,
     /// Tables beside those of the recordings.
@@ -42,11 +44,14 @@ impl Files {
         Self {
             runs: runs_of(&names),
             names,
-            tables: tables.with_recordings(paths.clone()),
+            tables: tables
+                .with_recordings(paths.clone())
+                .with_classes(args.classes.clone()),
             warnings: Mutex::default(),
             paths,
             input,
             compat: args.compat,
+            classes: args.classes.clone(),
             call: cli::in_process::current(),
         }
     }
@@ -93,7 +98,8 @@ impl Inputs for Files {
         let Some(opening) = self.opening(file) else {
             return Err(format!("no file {file}"));
         };
-        let open = || open(&opening, &self.input, self.compat, wanted);
+        let how = (self.compat, &self.classes);
+        let open = || open(&opening, &self.input, how, wanted);
         let (recording, found) = match &self.call {
             Some(call) => call.within(open),
             None => open(),
@@ -129,7 +135,7 @@ pub(crate) struct Opening<'f> {
 pub(crate) fn open(
     opening: &Opening<'_>,
     input: &InputArgs,
-    compat: bool,
+    (compat, classes): (bool, &ClassesArgs),
     wanted: &Wanted,
 ) -> Result<(Recording, Vec<String>), String> {
     let quiet = VerbosityArgs {
@@ -139,6 +145,7 @@ pub(crate) fn open(
     let (path, name) = (opening.path, opening.name);
     let read = trace_input::read(path, input, quiet, |options| {
         options.compat = compat;
+        options.kernel_rules = classes.rules();
         options.args = match &wanted.args {
             ArgKeys::None => ArgPolicy::None,
             ArgKeys::Only(keys) => ArgPolicy::Only(keys.clone()),

@@ -262,6 +262,17 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
             "no recordings: give files, folders or an exported data set behind the query",
         ));
     }
+    #[cfg(feature = "cluster")]
+    if args.cluster.is_some() && args.classes.classes.is_some() {
+        return Err(cli::usage(trace_cluster::NO_CLASSES));
+    }
+    let refuse_classes = |folder: &Path| match args.classes.classes {
+        None => Ok(()),
+        Some(_) => Err(cli::usage(format!(
+            "{} keeps the classes that it was made with: give --classes to the command that makes it, or query the recordings",
+            folder.display()
+        ))),
+    };
     let mut options = Options::default();
     if let Some(memory) = args.memory {
         options.memory = usize::try_from(memory.bytes()).unwrap_or(usize::MAX);
@@ -280,6 +291,7 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
                 folder.display()
             )));
         }
+        refuse_classes(folder)?;
         let damaged = trace_dataset::damaged(folder).or_exit(Outcome::Unreadable)?;
         let (left_out, damaged): (Vec<PathBuf>, Vec<String>) = damaged.into_iter().unzip();
         options.left_out = left_out;
@@ -297,6 +309,7 @@ fn session(args: &SqlCli, paths: &[PathBuf], may_lack_paths: bool) -> anyhow::Re
                 folder.display()
             )));
         }
+        refuse_classes(folder)?;
         return of_fleet(folder, options);
     }
     let tables = Tables::new(paths.to_vec(), args.input.clone());

@@ -386,6 +386,7 @@ fn exported(paths: &[PathBuf], folder: &Path) {
         folder,
         tables: trace_tables::catalogue::TABLES.iter().collect(),
         tool_version: "0",
+        rules: None,
         threads: 1,
     };
     trace_dataset::export(&inputs, &Reader(paths), &options).unwrap();
@@ -527,4 +528,56 @@ fn what_is_missing_of_a_file_is_said() {
         code == Some(3) && err.contains("no-such-file.json: no such file"),
         "{err}"
     );
+}
+
+#[test]
+fn classes_are_those_of_the_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("own.rules");
+    fs::write(&rules, "kernel moe nvjet_*\n").unwrap();
+    let (rank, rules) = (demo("demo-rank0.json.gz"), rules.to_str().unwrap());
+    let rank = rank.to_str().unwrap();
+    let query = "SELECT DISTINCT name, class FROM kernels ORDER BY name";
+    let (code, out) = run(&["--json", "--classes", rules, query, rank]);
+    assert_eq!(code, 0);
+    let own: Vec<Value> = serde_json::from_slice(&out).unwrap();
+    let built_in = json(query, Path::new(rank));
+    let mut changed = 0;
+    for (own, built_in) in own.iter().zip(&built_in) {
+        let name = own["name"].as_str().unwrap();
+        assert_eq!(own["name"], built_in["name"]);
+        match name.contains("nvjet_") {
+            true => assert_eq!(own["class"], "moe", "{name}"),
+            false => assert_eq!(own["class"], built_in["class"], "{name}"),
+        }
+        changed += usize::from(own["class"] != built_in["class"]);
+    }
+    assert!(changed > 0 && own.len() == built_in.len(), "{own:?}");
+    // What was exported has its classes already.
+    let data = folder.path().join("data");
+    let options = trace_dataset::Export {
+        folder: &data,
+        tables: Vec::new(),
+        tool_version: "0",
+        rules: None,
+        threads: 1,
+    };
+    let reader = Nothing;
+    trace_dataset::export(&[], &reader, &options).unwrap();
+    let data = data.to_str().unwrap();
+    assert_eq!(run(&["--classes", rules, query, data]).0, 2);
+}
+
+/// Reads no recording.
+struct Nothing;
+
+impl trace_dataset::Reader for Nothing {
+    fn open(
+        &self,
+        _: usize,
+        _: u32,
+        _: &trace_tables::catalogue::ArgKeys,
+    ) -> Result<trace_tables::Recording, String> {
+        Err("nothing is there".to_owned())
+    }
 }

@@ -7,6 +7,7 @@ use trace_dataset::{
     Elsewhere, Error, Input, Job, Made, Maker, Manifest, Report, Target, make, make_elsewhere,
 };
 use trace_model::Trace;
+use trace_model::kernel::KernelRules;
 
 use crate::reduce::Failure;
 use crate::summary::{self, RankSummary};
@@ -31,6 +32,8 @@ pub struct Store<'s> {
     pub folder: &'s Path,
     /// Version of the tool, for the manifest.
     pub tool_version: &'s str,
+    /// Rules of the user for kernels, which [`Recordings`] applies; `None` without any.
+    pub rules: Option<&'s KernelRules>,
     /// Number of recordings that are read at once.
     pub threads: usize,
 }
@@ -74,6 +77,7 @@ impl<'s> Store<'s> {
             schema_version: summary::VERSION.to_owned(),
             tool_version: self.tool_version,
             tables: vec![TABLE.to_owned()],
+            rules: self.rules,
             threads: self.threads,
         }
     }

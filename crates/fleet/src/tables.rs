@@ -9,7 +9,7 @@ use crate::reduce::{
 };
 
 /// Version of the tables.
-pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 2);
+pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 3);
 
 /// Tables of [`all`], each with the meaning of a row.
 pub const TABLES: [(&str, &str); 9] = [
@@ -189,6 +189,7 @@ fn ranks() -> Fields<RankRow> {
             cell(row.inflicted_at_least_ns)
         })
         .add(ns("avoidable_ns"), |row| cell(row.avoidable_ns))
+        .add(ns("own_delay_ns"), |row| cell(row.own_delay_ns))
         .add(pct("delay_share_pct"), |row| cell(row.delay_share_pct))
         .add(Column::int("times_last"), |row| maybe(row.times_last))
         .add(Column::real("kernel_time_ratio"), |row| {

@@ -77,6 +77,12 @@ pub struct Fleet {
     pub cut: Option<(u32, u32)>,
     /// Hosts, from the first to before the last, whose ranks begin each step later by this time.
     pub late_hosts: Option<(u32, u32, i64)>,
+    /// Ranks, from the first to before the last, that begin each step later by this time.
+    pub late_ranks: Vec<(u32, u32, i64)>,
+    /// Further ranks whose kernels take this time, in permille.
+    pub slow_gpus: Vec<(u32, i64)>,
+    /// Largest random delay of the begin of each step, of each rank.
+    pub moving_start_ns: i64,
     /// Steps to which the slow device is limited, from the first to before the last.
     pub slow_steps: Option<(u32, u32)>,
     /// Largest random change of the work of each rank in a step, in percent.
@@ -101,6 +107,9 @@ impl Default for Fleet {
             clock: None,
             cut: None,
             late_hosts: None,
+            late_ranks: Vec::new(),
+            slow_gpus: Vec::new(),
+            moving_start_ns: 0,
             slow_steps: None,
             moving_load: 0,
             is_apart: false,
@@ -215,6 +224,14 @@ impl<'f> Walk<'f> {
         {
             self.host += self.rng.around(ns, 1);
         }
+        for (first, end, ns) in &self.fleet.late_ranks {
+            if (*first..*end).contains(&self.rank) {
+                self.host += self.rng.around(*ns, 1);
+            }
+        }
+        if self.fleet.moving_start_ns > 0 {
+            self.host += self.rng.between(0, self.fleet.moving_start_ns);
+        }
         let most = self.fleet.moving_load * 10;
         if most > 0 {
             self.load = 1000 + self.rng.between(-most, most);
@@ -236,8 +253,9 @@ impl<'f> Walk<'f> {
     fn layer(&mut self) -> i64 {
         for (at, (name, ns, dims)) in KERNELS.iter().enumerate() {
             let start = self.launch(dims);
-            let pace = match self.fleet.slow_gpu {
-                Some((rank, permille)) if rank == self.rank && self.is_slow_step() => permille,
+            let mut slow = self.fleet.slow_gpu.iter().chain(&self.fleet.slow_gpus);
+            let pace = match slow.find(|(rank, _)| *rank == self.rank) {
+                Some((_, permille)) if self.is_slow_step() => *permille,
                 _ => 1000,
             };
             let ns = self.rng.around(*ns, 1) * pace / 1000 * self.load / 1000;

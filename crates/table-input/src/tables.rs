@@ -11,6 +11,7 @@ use database_tables::Databases;
 use findings::Ids;
 use memtrace_labeller::{InputOptions, Names, RowStream};
 use report::RowSink;
+use trace_input::ClassesArgs;
 use trace_tables::catalogue::{FAILURES, VIEWS, any_table};
 use trace_tables::scan::joined_id;
 use trace_tables::{Batches, Beside, OwnTable, TakeBatch};
@@ -28,6 +29,7 @@ pub struct Tables {
     /// Recordings, in the order of their ids.
     recordings: Vec<PathBuf>,
     input: InputArgs,
+    classes: ClassesArgs,
     databases: OnceLock<Databases>,
     /// What was wrong with inputs, a sentence each.
     notes: Mutex<Vec<String>>,
@@ -43,6 +45,7 @@ impl Tables {
             given,
             recordings: Vec::new(),
             input,
+            classes: ClassesArgs::default(),
             databases: OnceLock::new(),
             notes: Mutex::default(),
             call: cli::in_process::current(),
@@ -59,6 +62,13 @@ impl Tables {
     #[must_use]
     pub fn with_recordings(mut self, recordings: Vec<PathBuf>) -> Self {
         self.recordings = recordings;
+        self
+    }
+
+    /// Sets the rules of the user for the classes of kernels.
+    #[must_use]
+    pub fn with_classes(mut self, classes: ClassesArgs) -> Self {
+        self.classes = classes;
         self
     }
 
@@ -97,7 +107,8 @@ impl Tables {
             quiet: true,
             verbose: false,
         };
-        let question = Question::of(self.given.clone(), self.input.clone(), quiet);
+        let mut question = Question::of(self.given.clone(), self.input.clone(), quiet);
+        question.classes = self.classes.clone();
         let answer = || why_input::answer(&question, String::new());
         let document = match &self.call {
             Some(call) => call.within(answer),

@@ -20,6 +20,10 @@ mod jobs;
 #[cfg(feature = "ballista")]
 mod server;
 
+/// Refusal of rules for kernels, which executors do not get.
+pub const NO_CLASSES: &str =
+    "executors classify kernels with the built-in table: give --classes without --cluster";
+
 #[cfg(feature = "ballista")]
 pub use address::Address;
 #[cfg(feature = "ballista")]

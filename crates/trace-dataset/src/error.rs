@@ -38,6 +38,17 @@ pub enum Error {
         /// What is wrong, and what to do.
         text: String,
     },
+    /// Recordings that are not given now were exported with other rules for classes, and the folder would have both.
+    #[error(
+        "{}: {file} is there with other rules for kernel classes: give all recordings of the folder again, or choose a new folder",
+        path.display()
+    )]
+    OtherRules {
+        /// Folder.
+        path: PathBuf,
+        /// Such a recording.
+        file: String,
+    },
     /// Other processes were to make the files, and cannot.
     #[error("{text}")]
     Elsewhere {

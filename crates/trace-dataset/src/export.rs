@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use trace_model::kernel::KernelRules;
 use trace_tables::Recording;
 use trace_tables::catalogue::{ArgKeys, CATALOGUE_VERSION, TableSpec};
 use trace_tables::scan::Request;
@@ -48,6 +49,8 @@ pub struct Export<'e> {
     pub tables: Vec<&'static TableSpec>,
     /// Version of the tool, for the manifest.
     pub tool_version: &'e str,
+    /// Rules of the user for kernels, which the reader applies; `None` without any.
+    pub rules: Option<&'e KernelRules>,
     /// Number of inputs that are exported at once.
     pub threads: usize,
 }
@@ -60,6 +63,7 @@ impl<'e> Export<'e> {
             schema_version: CATALOGUE_VERSION.to_string(),
             tool_version: self.tool_version,
             tables: tables.iter().map(|table| table.name.to_owned()).collect(),
+            rules: self.rules,
             threads: self.threads,
         }
     }

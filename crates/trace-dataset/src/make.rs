@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use byte_source::remote;
 use sha2::{Digest as _, Sha256};
+use trace_model::kernel::KernelRules;
 use trace_model::parallel::in_parallel;
 use trace_tables::Beside;
 use trace_tables::catalogue::TableSpec;
@@ -120,8 +121,19 @@ pub struct Target<'t> {
     pub tool_version: &'t str,
     /// Tables that an input has when it is done.
     pub tables: Vec<String>,
+    /// Rules of the user for kernels, which the maker applies; `None` without any. Files that were made with others are made again.
+    pub rules: Option<&'t KernelRules>,
     /// Number of inputs at once.
     pub threads: usize,
+}
+
+impl Target<'_> {
+    /// Returns the hash of the rules, for the manifest.
+    pub(crate) fn rules_hash(&self) -> Option<String> {
+        // The rows as they are parsed: comments and spaces do not matter.
+        let rows = self.rules.map(|rules| format!("{rules:?}"));
+        rows.map(|rows| hex(&Sha256::digest(rows)))
+    }
 }
 
 /// Result of an export.
@@ -202,6 +214,18 @@ impl<'t> Begun<'t> {
             if taken.insert(number) {
                 places.push((place, number));
             }
+        }
+        let rules = target.rules_hash();
+        let mut others = manifest.inputs.iter().enumerate();
+        let other = others.find(|(number, known)| {
+            let done = known.done.as_ref().filter(|_| !taken.contains(number));
+            done.is_some_and(|done| done.rules != rules)
+        });
+        if let Some((_, known)) = other {
+            return Err(Error::OtherRules {
+                path: folder.to_owned(),
+                file: known.file.clone(),
+            });
         }
         manifest.write(folder)?;
         // Folders of one name are told apart, those of earlier calls as well.
@@ -369,7 +393,7 @@ impl Given<'_> {
                     self.target.folder,
                     (hash, self.input.tag.as_deref()),
                     &self.target.tables,
-                    &self.target.schema_version,
+                    (&self.target.schema_version, self.target.rules_hash()),
                 )
             })
         };
@@ -443,6 +467,7 @@ impl Given<'_> {
         }
         let mut done = Done::new(hash, self.target.schema_version.clone(), parts);
         done.tag.clone_from(&self.input.tag);
+        done.rules = self.target.rules_hash();
         write_done(folder, self.known.file_id, &done)?;
         Ok(Outcome::Made(done, notes))
     }
@@ -527,6 +552,9 @@ pub fn hash_of(path: &Path) -> std::io::Result<String> {
         }
         hasher.update(buffer.get(..read).unwrap_or_default());
     }
-    let bytes = hasher.finalize();
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hasher.finalize()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

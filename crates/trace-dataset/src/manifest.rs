@@ -62,6 +62,9 @@ pub struct Done {
     /// ETag and size of an object when it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+    /// SHA-256 of the rules of the user that its files were made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<String>,
     /// Version of the tables when it was exported.
     pub schema_version: String,
     /// Files written, relative to the folder, with their number of rows.
@@ -116,6 +119,7 @@ impl Done {
         Self {
             hash,
             tag: None,
+            rules: None,
             schema_version,
             parts,
         }
@@ -127,12 +131,13 @@ impl Done {
         folder: &Path,
         (hash, tag): (Option<&str>, Option<&str>),
         tables: &[String],
-        schema_version: &str,
+        (schema_version, rules): (&str, Option<String>),
     ) -> bool {
         let has = |table: &String| self.parts.iter().any(|part| part.table == *table);
         let is_equal = |own: &Option<String>, other| own.is_some() && own.as_deref() == other;
         (is_equal(&self.hash, hash) || is_equal(&self.tag, tag))
             && self.schema_version == schema_version
+            && self.rules == rules
             && tables.iter().all(has)
             && self.parts.iter().all(|part| part.damage(folder).is_none())
     }

@@ -199,6 +199,7 @@ fn options(folder: &Path) -> Export<'_> {
         folder,
         tables: tables(),
         tool_version: "1.2.3",
+        rules: None,
         threads: 2,
     }
 }

@@ -80,6 +80,7 @@ fn run(
         folder,
         tables: tables.to_vec(),
         tool_version: "1.2.3",
+        rules: None,
         threads,
     };
     let done = export(inputs, &reader, &options);

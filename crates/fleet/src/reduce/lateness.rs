@@ -13,7 +13,7 @@ use crate::finding::{Finding, Kind, Strength};
 use crate::words::{count, counted, factor, real, shown};
 
 /// Minimum share of the time that others spend in its collectives for a late rank to be a finding, in percent.
-const LEAST_SHARE_PCT: f64 = 2.0;
+pub(super) const LEAST_SHARE_PCT: f64 = 2.0;
 
 /// Excess of the time in kernels that explains why a rank is late.
 const SLOWER: f64 = 1.05;
@@ -137,6 +137,41 @@ fn last(c: &CollectiveTime) -> Option<(usize, i64)> {
     (*late > c.error_ns).then_some((at, *late))
 }
 
+/// Steps of each rank: begin, end and number, in ascending time.
+pub(super) struct StepNumbers(Vec<Vec<(i64, i64, i64)>>);
+
+impl StepNumbers {
+    pub(super) fn new(ranks: &Ranks) -> Self {
+        let each = ranks.members.iter().map(|member| {
+            let steps = member.summary.steps.iter();
+            steps
+                .map(|step| (step.begin_ns, step.end_ns(), step.number))
+                .collect()
+        });
+        Self(each.collect())
+    }
+
+    /// Returns the number of the step of a rank in which something starts.
+    pub(super) fn of(&self, member: usize, start_ns: i64) -> Option<i64> {
+        let steps = self.0.get(member).map_or(&[][..], Vec::as_slice);
+        // What begins with the end of a step belongs to the next one.
+        let next = steps.partition_point(|step| step.0 <= start_ns);
+        let step = next.checked_sub(1).and_then(|at| steps.get(at))?;
+        (start_ns < step.1).then_some(step.2)
+    }
+}
+
+/// Returns how much slower the kernels of a rank are, as the end of a sentence; empty unless its device is slow.
+pub(super) fn slower(speed: Option<Speed>) -> String {
+    match speed {
+        Some(speed) if speed.is_slow => format!(
+            "; its kernels take {} times as long as the same ones of the other ranks",
+            factor(speed.ratio)
+        ),
+        _ => String::new(),
+    }
+}
+
 /// Measures the lateness of all ranks.
 pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
     let mut out = vec![Late::default(); ranks.members.len()];
@@ -145,16 +180,7 @@ pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
         late.inflicted_ns = of_job.inflicted_ns;
         late.avoidable_ns = of_job.avoidable_ns;
     }
-    let begins: Vec<Vec<(i64, i64, i64)>> = ranks
-        .members
-        .iter()
-        .map(|member| {
-            let steps = member.summary.steps.iter();
-            steps
-                .map(|step| (step.begin_ns, step.end_ns(), step.number))
-                .collect()
-        })
-        .collect();
+    let steps = StepNumbers::new(ranks);
     for c in &ranks.job.collectives {
         let waits = waits(c);
         let known = waits.iter().flatten().count();
@@ -172,13 +198,6 @@ pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
         starts.sort_unstable();
         let usual = starts.get(starts.len().saturating_sub(1) / 2).copied();
         let late_run = last(c);
-        let step_of = |member: usize, start_ns: i64| {
-            let steps = begins.get(member).map_or(&[][..], Vec::as_slice);
-            // What begins with the end of a step belongs to the next one.
-            let next = steps.partition_point(|step| step.0 <= start_ns);
-            let step = next.checked_sub(1).and_then(|at| steps.get(at))?;
-            (start_ns < step.1).then_some(step.2)
-        };
         for (at, wait) in waits.iter().enumerate() {
             let (Some(wait), Some((member, own))) = (wait, run(at)) else {
                 continue;
@@ -192,7 +211,7 @@ pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
                 late.waited_ns = late.waited_ns.saturating_add(*wait);
                 late.waited_at_least_ns = late.waited_at_least_ns.saturating_add(*wait);
             }
-            let step = step_of(member, own.start_ns);
+            let step = steps.of(member, own.start_ns);
             if let Some((last, _)) = late_run {
                 let chance = 1.0 / count(known);
                 late.expected += chance;
@@ -264,13 +283,7 @@ pub(crate) fn findings(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>]) ->
         };
         let host = ranks.members.get(member).and_then(|m| m.host.as_ref());
         let host = host.map_or_else(String::new, |host| format!(" on host {host}"));
-        let why = match speed.get(member).copied().flatten() {
-            Some(speed) if speed.is_slow => format!(
-                "; its kernels take {} times as long as the same ones of the other ranks",
-                factor(speed.ratio)
-            ),
-            _ => String::new(),
-        };
+        let why = slower(speed.get(member).copied().flatten());
         let part = part(ranks, member, late);
         let when = part
             .as_ref()

@@ -7,10 +7,12 @@ mod duplicates;
 mod explain;
 mod factor;
 mod groups;
+mod hidden;
 mod kernels;
 mod lateness;
 mod links;
 mod outlier;
+mod own;
 mod parts;
 mod range;
 mod rows;
@@ -154,6 +156,7 @@ pub fn reduce(
     findings.extend(lateness::findings(&ranks, &late, &speed));
     let (factors, of_factors) = factor::factors(&ranks, &late);
     findings.extend(of_factors);
+    let alone = hidden::add(&ranks, &speed, &mut findings);
     let (links, of_links) = links::links(&ranks);
     findings.extend(of_links);
     let blameless = blameless(&ranks, &late, &speed, &findings);
@@ -195,6 +198,7 @@ pub fn reduce(
             links,
             failures,
             notes,
+            alone,
         },
     ))
 }

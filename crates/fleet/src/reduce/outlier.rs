@@ -52,9 +52,39 @@ pub(crate) fn z(found: usize, mean: f64, variance: f64) -> f64 {
     }
 }
 
+/// Returns the probability of at least `found` of `n` events, each of which happens with probability `chance`. Where these differ, it is an
+/// upper bound for numbers above their mean (Hoeffding).
+pub(crate) fn binomial_sf(found: usize, n: usize, chance: f64) -> f64 {
+    if found == 0 || chance >= 1.0 {
+        return 1.0;
+    }
+    if found > n || chance <= 0.0 {
+        return 0.0;
+    }
+    let ln_of = |k: usize| {
+        let ways = stats::ln_gamma(count(n) + 1.0)
+            - stats::ln_gamma(count(k) + 1.0)
+            - stats::ln_gamma(count(n - k) + 1.0);
+        ways + count(k) * chance.ln() + count(n - k) * (-chance).ln_1p()
+    };
+    let sum: f64 = (found..=n).map(|k| ln_of(k).exp()).sum();
+    sum.min(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tails_of_counts() {
+        let near = |a: f64, b: f64| assert!((a - b).abs() <= 1e-12, "{a} {b}");
+        near(binomial_sf(2, 3, 0.5), 0.5);
+        near(binomial_sf(3, 3, 0.25), 1.0 / 64.0);
+        near(binomial_sf(1, 4, 0.1), 1.0 - 0.9_f64.powi(4));
+        near(binomial_sf(0, 4, 0.1), 1.0);
+        near(binomial_sf(5, 4, 0.1), 0.0);
+        near(binomial_sf(4, 4, 1.0), 1.0);
+    }
 
     #[test]
     fn one_of_many_stands_out_and_none_of_alike_ones() {

@@ -14,7 +14,7 @@ use crate::summary;
 const FAMILY: &str = "inferscope-fleet-";
 
 /// Version of [`Fleet`] as JSON.
-pub(crate) const SCHEMA: &str = "inferscope-fleet-1.2";
+pub(crate) const SCHEMA: &str = "inferscope-fleet-1.3";
 
 /// Returns `true` for a [`Fleet`] as JSON, of any version.
 pub fn is_document(bytes: &[u8]) -> bool {
@@ -120,6 +120,9 @@ pub struct RankRow {
     pub inflicted_at_least_ns: Option<i64>,
     /// Part that it would have avoided by arriving with the rank before it.
     pub avoidable_ns: Option<i64>,
+    /// Time that the prompt ranks would wait for it if no other rank were late: by how much more time it takes by itself between the
+    /// collectives of a group than the usual rank. Not known without two collectives of a group.
+    pub own_delay_ns: Option<i64>,
     /// Share of the delay that it causes in the time that others spend in its collectives, in percent.
     pub delay_share_pct: Option<f64>,
     /// Number of collectives in which it came last, by more than the error of the clocks.
@@ -305,6 +308,8 @@ pub(super) struct Found {
     pub(super) links: Vec<LinkRow>,
     pub(super) failures: Vec<Failure>,
     pub(super) notes: Vec<String>,
+    /// Time that the others would wait for each rank alone.
+    pub(super) alone: Vec<Option<i64>>,
 }
 
 /// Puts the rows together.
@@ -363,6 +368,7 @@ pub(super) fn fleet(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>], found
             inflicted_ns: known(late.delay_ns()),
             inflicted_at_least_ns: known(late.at_least_ns),
             avoidable_ns: known(late.avoidable_ns),
+            own_delay_ns: found.alone.get(at).copied().flatten(),
             delay_share_pct: is_known.then(|| late.share_pct()),
             times_last: is_known.then_some(late.times_last),
             kernel_time_ratio: speed.map(|speed| speed.ratio),

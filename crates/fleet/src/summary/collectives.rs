@@ -28,6 +28,12 @@ pub struct Collectives {
     seq: Vec<Option<i64>>,
     start: Vec<i64>,
     duration: Vec<i64>,
+    /// Time in dropped runs since the kept run before, for each run; empty unless runs are dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    between: Vec<i64>,
+    /// Start of each run, and the time in dropped runs up to it. Kept where the runs themselves are not.
+    #[serde(skip)]
+    dropped: Vec<(i64, i64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,14 +236,29 @@ impl Collectives {
         }
     }
 
-    /// Drops the runs, of which a digest was made, and keeps the totals.
+    /// Returns the start of each kept run, ascending, with the time in dropped runs up to it, after [`Self::forget_runs`]; empty if no run
+    /// is dropped.
+    pub(crate) fn dropped(&self) -> &[(i64, i64)] {
+        &self.dropped
+    }
+
+    /// Drops the runs, of which a digest was made, and keeps the totals and the time in runs that are not kept.
     pub(crate) fn forget_runs(&mut self) {
+        let (mut start, mut sum) = (0_i64, 0_i64);
+        let each = self.start.iter().zip(&self.between).map(|(step, between)| {
+            start = start.saturating_add(*step);
+            sum = sum.saturating_add(*between);
+            (start, sum)
+        });
+        let mut dropped: Vec<(i64, i64)> = each.collect();
+        dropped.sort_unstable();
         let totals = Self {
             total: self.total,
             thinned: self.thinned,
             annotated: self.annotated,
             unlinked: self.unlinked,
             graphs_whole: self.graphs_whole,
+            dropped,
             ..Self::default()
         };
         *self = totals;
@@ -267,8 +288,7 @@ impl Collectives {
         for left in of_lane.values_mut() {
             *left /= 2;
         }
-        let mut kept = digest.runs.clone();
-        kept.retain(|run| match run.seq {
+        let mut is_kept = |run: &Run| match run.seq {
             Some(seq) => seq % every == 0,
             None => {
                 let left = of_lane.entry((run.kernel, run.kind)).or_default();
@@ -276,8 +296,19 @@ impl Collectives {
                 *left = left.saturating_sub(1);
                 is_kept
             }
-        });
+        };
+        let (mut kept, mut between, mut since) = (Vec::new(), Vec::new(), 0_i64);
+        for (at, run) in digest.runs.iter().enumerate() {
+            since = since.saturating_add(self.between.get(at).copied().unwrap_or(0));
+            if is_kept(run) {
+                kept.push(run.clone());
+                between.push(std::mem::take(&mut since));
+            } else {
+                since = since.saturating_add(run.duration_ns());
+            }
+        }
         self.fill(&digest, &kept);
+        self.between = between;
     }
 
     /// Adds the kept runs to an empty digest.

@@ -19,7 +19,7 @@ pub use make::{arg_keys, summarise};
 pub use steps::{StepTime, Steps};
 
 /// Version of summaries. A summary of another one is made again.
-pub const VERSION: &str = "fleet-1.1";
+pub const VERSION: &str = "fleet-1.2";
 
 /// Maximum size of a summary as a file. Steps and collectives are thinned until it fits.
 pub const MAX_BYTES: usize = 100_000;
