@@ -51,6 +51,9 @@ const HIDDEN: f64 = 4.0;
 /// Minimum time behind its end from which a recording is not called whole, in percent of its time.
 const NOTABLE: f64 = 1.0;
 
+/// Minimum time in no step, in percent of that of all steps, from which an answer does not speak for the recording.
+const MUCH: f64 = 10.0;
+
 /// Returns the caveats: contradicted dependencies, a model that misses the recording, changes
 /// without effect.
 #[must_use]
@@ -85,6 +88,12 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
         notes.push(Note::new("cut", text));
     }
     notes.extend(lost(analysis));
+    if let Some((ns, what)) =
+        outside(analysis).filter(|(ns, _)| share(*ns, analysis.window.duration_ns) >= MUCH)
+    {
+        let text = format!("{} {what} are in no step, and in no number here", shown(ns));
+        notes.push(Note::new("outside", text));
+    }
     let others: u32 = analysis
         .recordings
         .iter()
@@ -262,8 +271,9 @@ fn behind(step: &StepRow) -> i64 {
     (step.host_end_ns - 1 - step.end_ns).max(0)
 }
 
-/// Returns what is recorded behind the last step of each rank and belongs to no step; `None` if that is nothing.
-fn outside(analysis: &Analysis) -> Option<String> {
+/// Returns what is recorded behind the last step of each rank and belongs to no step, as its time and what it is; `None` if that is
+/// nothing.
+fn outside(analysis: &Analysis) -> Option<(i64, &'static str)> {
     let mut last: BTreeMap<u32, &StepRow> = BTreeMap::new();
     for step in &analysis.steps {
         last.insert(step.rank, step);
@@ -276,14 +286,14 @@ fn outside(analysis: &Analysis) -> Option<String> {
             true => "behind the last work of the main stream, with work on other streams",
             false => "of host time behind the last GPU work",
         };
-        return (ns > 0).then(|| format!("{} {what}", shown(ns)));
+        return (ns > 0).then_some((ns, what));
     }
     let work = last
         .values()
         .filter_map(|step| Some(step.device_end_ns? - step.end_ns));
     let ns = work.max().filter(|ns| *ns > 0)?;
-    let text = "of work on other streams behind the last work on the main stream of the last step";
-    Some(format!("{} {text}", shown(ns)))
+    let what = "of work on other streams behind the last work on the main stream of the last step";
+    Some((ns, what))
 }
 
 fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
@@ -655,8 +665,8 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         let text = "behind its mark on the host, when earlier GPU work ends";
         line("queued", format!("the step begins {} {text}", shown(ns)));
     }
-    if let Some(text) = outside(analysis) {
-        line("outside", text);
+    if let Some((ns, what)) = outside(analysis) {
+        line("outside", format!("{} {what}", shown(ns)));
     }
     if analysis.collectives > 0 {
         let text = format!(

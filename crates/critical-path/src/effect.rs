@@ -512,7 +512,8 @@ impl<'c> Effects<'c> {
             Class::Sync => (Target::Sync, ""),
             Class::LaunchCall if edge.kind == EdgeKind::Call => return scaled(cost, (1.0, false)),
             Class::LaunchCall => (Target::Launch, "call"),
-            Class::MemcpyH2d => (Target::Memcpy, ""),
+            // A blocking call that copies is on the path in place of its copy.
+            Class::MemcpyH2d => (Target::Memcpy, "h2d"),
             _ => (Target::Api, ""),
         };
         let factor = self.factor(&[target], scope.part, name, class, word);

@@ -310,12 +310,12 @@ fn merge_replaced(parts: &[Part], list: &mut Vec<(i64, DifferencePart)>, catalog
             .find_map(|(_, part)| part.finding.clone());
         list.retain(|(_, part)| !labels.contains(&part.label));
         let ns = whole_ns(ns);
+        // Shortened together, so that they differ.
+        let [new_name, old_name] = words::two_kernels(&new_first.key.1, &old_first.key.1);
         let part = DifferencePart {
             label: format!(
-                "{} ({} instead of {})",
+                "{} ({new_name} instead of {old_name})",
                 catalogue.label(class),
-                words::kernel(&new_first.key.1),
-                words::kernel(&old_first.key.1)
             ),
             class: class.to_owned(),
             difference_ns: ns,
@@ -459,7 +459,17 @@ fn answer(found: &Compared<'_>, catalogue: &Catalogue, findings: &[Finding]) -> 
         .iter()
         .map(|part| format!("{} {}", signed(part.difference_ns), part.label))
         .collect();
-    let rest = d.median - same_way.iter().map(|part| part.difference_ns).sum::<i64>();
+    let mut rest = d.median - same_way.iter().map(|part| part.difference_ns).sum::<i64>();
+    // A large part that goes the other way would vanish in the rest.
+    let least = same_way.first().map_or(0, |part| part.difference_ns.abs()) / 2;
+    let mut others = comparison.parts.iter();
+    let against = others.find(|part| {
+        (part.difference_ns > 0) != (d.median > 0) && part.difference_ns.abs() > least
+    });
+    if let Some(part) = against {
+        why.push(format!("yet {} {}", signed(part.difference_ns), part.label));
+        rest -= part.difference_ns;
+    }
     why.push(format!("{} in all other parts", signed(rest)));
     let own = |kind: &str| {
         let mut own = findings
@@ -470,11 +480,13 @@ fn answer(found: &Compared<'_>, catalogue: &Catalogue, findings: &[Finding]) -> 
     };
     let of_tail = found.tail.as_ref();
     let of_tail = of_tail.and_then(|_| own("periodic_stall").or_else(|| own("pause")));
+    // What became slower is no cause of faster steps.
     let cause = of_tail.or_else(|| {
-        comparison
-            .parts
-            .iter()
-            .find_map(|part| part.finding.clone())
+        let mut parts = comparison.parts.iter();
+        parts.find_map(|part| {
+            let is_same_way = (part.difference_ns > 0) == (d.median > 0);
+            part.finding.clone().filter(|_| is_same_way)
+        })
     });
     let kind = findings
         .iter()

@@ -150,12 +150,26 @@ impl Draft {
         if self.kind != "host_bound" || !is_beyond || self.on_path.is_empty() {
             return;
         }
+        let idle_ns = self.total_ns();
         self.values = std::mem::take(&mut self.on_path);
-        self.strength = Strength::Favoured;
+        let all_ns = self.total_ns();
+        let beside_ns = all_ns - idle_ns;
+        // A host that has nothing to launch while the GPU works may wait for it in a way that was not recorded.
+        let may_wait = beside_ns.saturating_mul(2) > all_ns;
+        self.strength = match may_wait {
+            true => Strength::Fits,
+            false => Strength::Favoured,
+        };
+        let does = match beside_ns.saturating_mul(10) > all_ns {
+            _ if may_wait => {
+                "is on the critical path, yet the GPU works during most of it: it may be waiting for that work"
+            }
+            true => "is on the critical path, in part beside GPU work",
+            false => "is on the critical path",
+        };
         for (name, value) in &mut self.words {
             if *name == "does" {
-                "is on the critical path, in part beside GPU work of other streams"
-                    .clone_into(value);
+                does.clone_into(value);
             }
         }
     }

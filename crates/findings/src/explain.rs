@@ -257,7 +257,16 @@ fn none_read(files: &[File]) -> String {
             let name = crate::numbers::plain(name, 200);
             format!("no recording could be read; {name}: {problem}")
         }
-        None => "no recording could be read".to_owned(),
+        None => match files.iter().find(|file| file.role != Role::Trace) {
+            Some(file) => {
+                let name = crate::numbers::plain(&file.name, 200);
+                format!(
+                    "no recording of steps is given: {name} ({}) is read beside one; give a trace of the same time as well",
+                    file.format
+                )
+            }
+            None => "no recording could be read".to_owned(),
+        },
     }
 }
 

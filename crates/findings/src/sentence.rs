@@ -455,7 +455,7 @@ fn limit_or_nothing(
             _ if is_some => String::new(),
             0 => String::new(),
             gain => format!(
-                "; with the gaps between kernels {}",
+                "; with each class of kernels at its own limit, and all else as recorded, {}",
                 time((mean - gain).max(0))
             ),
         };
@@ -521,7 +521,7 @@ fn limit_or_nothing(
                 .find(|m| LIMIT_LACKS.contains(&m.what.as_str()))
             {
                 Some(lack) => format!(": the recording lacks the {}", lack.what),
-                None => without_numbers(job),
+                None => without_numbers(job, phase),
             }
         );
         return answer;
@@ -572,16 +572,13 @@ fn limit_or_nothing(
 }
 
 /// Returns how much of the GPU time has a limit, and what most of the rest is.
-fn without_numbers(job: &Job) -> String {
+fn without_numbers(job: &Job, phase: &Phase) -> String {
     let limits = &job.headline_facts().limits;
     let (Some(known), Some((op, reason))) = (limits.coverage_pct, &limits.without) else {
         return String::new();
     };
     if known >= 50.0 {
-        return match limits.device.is_empty() {
-            true => ": the device is not known".to_owned(),
-            false => ": the sizes of its operators do not fit its time".to_owned(),
-        };
+        return crate::family::why_unknown(job, phase);
     }
     format!(
         ": {} of the GPU time has one; the largest part without is {} ({})",

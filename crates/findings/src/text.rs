@@ -14,25 +14,78 @@ const NARROWEST: usize = 40;
 /// Lines.
 const LINES: usize = 40;
 
-/// Rows of a budget.
-const PARTS: usize = 7;
-
 /// Findings.
 const FINDINGS: usize = 5;
+
+/// Findings for which the rest gives way: a reason and its remedy are what the text is for.
+const AT_LEAST: usize = 2;
+
+/// Most rows and items beside the findings.
+#[derive(Clone, Copy)]
+struct Space {
+    /// Rows of a budget.
+    parts: usize,
+    /// Notes; one more if it is the last.
+    notes: usize,
+    /// Commands.
+    next: usize,
+    /// What was not recorded.
+    lacks: usize,
+}
+
+/// From the widest; the first that leaves room for enough findings is taken.
+const SPACES: [Space; 3] = [
+    Space {
+        parts: 7,
+        notes: 3,
+        next: 3,
+        lacks: 3,
+    },
+    Space {
+        parts: 5,
+        notes: 2,
+        next: 2,
+        lacks: 2,
+    },
+    Space {
+        parts: 3,
+        notes: 1,
+        next: 1,
+        lacks: 1,
+    },
+];
 
 /// Returns the answer as text of a number of columns. Commands are broken with a backslash at the end of the line, as a shell reads
 /// them.
 pub fn text(document: &Document, width: usize) -> String {
     let width = width.max(NARROWEST);
+    let mut lines = Vec::new();
+    for space in SPACES {
+        let is_enough;
+        (lines, is_enough) = lines_in(document, width, space);
+        if is_enough {
+            break;
+        }
+    }
+    let mut text = String::new();
+    for line in lines {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the lines, and whether enough findings are among them.
+fn lines_in(document: &Document, width: usize, space: Space) -> (Vec<String>, bool) {
     let mut out: Vec<String> = wrapped(&document.answer.sentence, width);
     out.push(String::new());
-    out.extend(trust(document, width));
+    out.extend(trust(document, width, space.notes));
     let budget = main_budget(document);
     if let Some(budget) =
         budget.filter(|_| document.answer.shape != Shape::CannotSay || !document.budget.is_empty())
     {
         out.push(String::new());
-        out.extend(budget_lines(budget, width));
+        out.extend(budget_lines(budget, width, space.parts));
     }
     if let Some(comparison) = &document.comparison {
         let parts = comparison.parts.iter().take(5);
@@ -61,8 +114,8 @@ pub fn text(document: &Document, width: usize) -> String {
             ),
         ]));
     }
-    let missing: Vec<String> = missing(document, width);
-    let next: Vec<String> = next(document, width);
+    let missing: Vec<String> = missing(document, width, space.lacks);
+    let next: Vec<String> = next(document, width, space.next);
     let tail = missing.len() + next.len();
     // Limits and shares are in the sentence and the budget.
     let catalogue = crate::Catalogue::builtin();
@@ -89,12 +142,15 @@ pub fn text(document: &Document, width: usize) -> String {
         }
     });
     let mut findings: Vec<String> = Vec::new();
+    let wanted = shown.len().min(AT_LEAST);
+    let mut count = 0;
     for finding in shown.into_iter().take(FINDINGS) {
         let lines = finding_lines(finding, document, width);
         if out.len() + findings.len() + lines.len() + tail + 1 > LINES {
             break;
         }
         findings.extend(lines);
+        count += 1;
     }
     if !findings.is_empty() {
         out.push(String::new());
@@ -103,12 +159,7 @@ pub fn text(document: &Document, width: usize) -> String {
     out.extend(next);
     out.extend(missing);
     out.truncate(LINES);
-    let mut text = String::new();
-    for line in out {
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    (out, count >= wanted)
 }
 
 fn main_budget(document: &Document) -> Option<&Budget> {
@@ -122,19 +173,16 @@ fn main_budget(document: &Document) -> Option<&Budget> {
         .or_else(|| document.budget.first())
 }
 
-/// Number of notes that the text shows; one more if it is the last.
-const NOTES: usize = 3;
-
 /// Maximum number of lines of a note.
 const NOTE_LINES: usize = 4;
 
-fn trust(document: &Document, width: usize) -> Vec<String> {
+fn trust(document: &Document, width: usize, most: usize) -> Vec<String> {
     let mut out = indented("trust", &trust_words(document), width);
     let notes = &document.trust.notes;
     // A line that counts one note takes the place of that note.
     let shown = match notes.len() {
-        n if n <= NOTES + 1 => n,
-        _ => NOTES,
+        n if n <= most + 1 => n,
+        _ => most,
     };
     for note in notes.iter().take(shown) {
         let mut lines = indented("note", &note.text, width);
@@ -229,7 +277,7 @@ fn row(cells: &[(&str, usize, bool)]) -> String {
     line
 }
 
-fn budget_lines(budget: &Budget, width: usize) -> Vec<String> {
+fn budget_lines(budget: &Budget, width: usize, most: usize) -> Vec<String> {
     let word = format!("{} step", crate::draft::phase_word(&budget.phase));
     let rank = match budget.rank {
         Some(rank) => format!(" of rank {rank}"),
@@ -246,7 +294,7 @@ fn budget_lines(budget: &Budget, width: usize) -> Vec<String> {
     let mut out = wrapped(&head, width);
     let mut rest = (0, 0.0, 0);
     for (at, part) in budget.parts.iter().enumerate() {
-        if at < PARTS && (part.share_pct >= 1.0 || at == 0) {
+        if at < most && (part.share_pct >= 1.0 || at == 0) {
             out.push(row(&[
                 (&part.label, 36, false),
                 (&time(part.per_step_ns), 10, true),
@@ -316,9 +364,9 @@ fn finding_lines(finding: &Finding, document: &Document, width: usize) -> Vec<St
     out
 }
 
-fn next(document: &Document, width: usize) -> Vec<String> {
+fn next(document: &Document, width: usize, most: usize) -> Vec<String> {
     let mut out = Vec::new();
-    for next in document.next.iter().take(3) {
+    for next in document.next.iter().take(most) {
         if out.is_empty() {
             out.push(String::new());
         }
@@ -357,9 +405,9 @@ fn broken(command: &str, width: usize) -> Vec<String> {
     lines
 }
 
-fn missing(document: &Document, width: usize) -> Vec<String> {
+fn missing(document: &Document, width: usize, most: usize) -> Vec<String> {
     let mut out = Vec::new();
-    for lack in document.not_recorded.iter().take(3) {
+    for lack in document.not_recorded.iter().take(most) {
         if out.is_empty() {
             out.push(String::new());
         }

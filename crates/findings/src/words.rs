@@ -32,6 +32,12 @@ pub(crate) fn kernel(name: &str) -> String {
     plain(short.as_deref().unwrap_or(name), NAME)
 }
 
+/// Returns short names of two kernels that differ where the names do.
+pub(crate) fn two_kernels(first: &str, second: &str) -> [String; 2] {
+    let short = display_names([first, second]);
+    [first, second].map(|name| plain(short.get(name).map_or(name, String::as_str), NAME))
+}
+
 /// Returns a path for a command line of a shell.
 pub(crate) fn quoted(path: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%!,".contains(c);

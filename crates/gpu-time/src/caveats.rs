@@ -195,6 +195,14 @@ pub(crate) fn notes_of(trace: &Trace, rules: Rules, time: &GpuTime, found: &Evid
                 .ns(custom.1),
         );
     }
+    notes.extend(damage(trace));
+    notes
+}
+
+/// Returns notes on what the file lost: damaged or cut records, and events that could not be kept. Cost: linear in the kinds of issues.
+#[must_use]
+pub fn damage(trace: &Trace) -> Vec<Note> {
+    let mut notes = Vec::new();
     for issue in trace.diagnostics().issues() {
         let lost = issue.kind == IssueKind::NegativeDuration
             || issue.kind.severity() == Severity::DataLoss

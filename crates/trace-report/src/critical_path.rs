@@ -96,6 +96,7 @@ impl Question {
             steps_by,
             has_calls: !index.activities().calls().is_empty(),
             recorder: Recorder::of(trace),
+            damage: gpu_time::damage(trace),
         };
         Answered::new(label, recording, why)
     }
@@ -121,6 +122,7 @@ pub struct Recording {
     steps_by: &'static str,
     has_calls: bool,
     recorder: Recorder,
+    damage: Vec<Note>,
 }
 
 /// Returns a document with the reasons alone if the recordings hold neither GPU activity nor calls of its runtime.
@@ -161,7 +163,18 @@ impl Ranks {
     pub fn join(self) -> Job {
         let Self { recordings, notes } = self;
         let steps_by = recordings.first().map_or("whole", |one| one.steps_by);
+        let is_one = recordings.len() == 1;
+        let damage = recordings.iter().flat_map(|one| {
+            let of_rank = |mut note: Note| {
+                if !is_one {
+                    note.text = format!("{} (rank {})", note.text, one.part.rank());
+                }
+                note
+            };
+            one.damage.iter().cloned().map(of_rank)
+        });
         Job {
+            damage: damage.collect(),
             graph: graph(recordings),
             steps_by,
             notes,
@@ -250,6 +263,7 @@ pub struct Job {
     graph: Graph,
     steps_by: &'static str,
     notes: Vec<Note>,
+    damage: Vec<Note>,
 }
 
 impl Job {
@@ -274,6 +288,7 @@ impl Job {
             analysis,
             steps_by: self.steps_by,
             notes,
+            damage: self.damage,
         })
     }
 }
@@ -284,6 +299,7 @@ pub struct Answer {
     analysis: Analysis,
     steps_by: &'static str,
     notes: Vec<Note>,
+    damage: Vec<Note>,
 }
 
 /// The JSON document: its schema, and the method by which steps were found.
@@ -291,13 +307,13 @@ pub struct Answer {
 struct Json<'a> {
     schema: &'static str,
     steps_by: &'static str,
-    notes: &'a [Note],
+    notes: Vec<&'a Note>,
     #[serde(flatten)]
     analysis: &'a Analysis,
 }
 
 impl Answer {
-    /// Returns notes on missing data and doubts.
+    /// Returns notes on missing data and doubts. What the files lost is in the documents as well, and is for who reads them to say.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
@@ -327,7 +343,7 @@ impl Answer {
         Json {
             schema: SCHEMA,
             steps_by: self.steps_by,
-            notes: &self.notes,
+            notes: self.damage.iter().chain(&self.notes).collect(),
             analysis: &self.analysis,
         }
     }
@@ -378,6 +394,7 @@ impl Answer {
                 label => document.line(label, text),
             }
         }
+        document.notes(&self.damage);
         document.notes(&self.notes);
         document.table("budget", tables::budget(analysis)?);
         if !question.what_if.is_empty() {

@@ -72,7 +72,14 @@ pub(super) fn drafts(context: &Context<'_>, phase: &Phase) -> Vec<Draft> {
                 "their bytes need {} of this time at the speed of the link, and the latency of each collective is part of the rest: what other collectives could save is less than all of it",
                 pct(needed)
             ),
-            None => "their sizes or the speed of the link are not known: between nothing and all of this time could be saved".to_owned(),
+            None => format!(
+                "{}: between nothing and all of this time could be saved",
+                match (link, rows.iter().any(|row| row.key.bytes.is_some())) {
+                    (None, true) => "the speed of the link is not known, which the rates below have to be held against",
+                    (None, false) => "neither their sizes nor the speed of the link are known",
+                    (Some(_), _) => "the sizes of most of them are not known",
+                }
+            ),
         },
     ));
     for row in rows.iter().take(3) {

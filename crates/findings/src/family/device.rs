@@ -1,10 +1,11 @@
 //! Steps that the device bounds, and classes of kernels that dominate them.
 
 use critical_path::{Class, Group};
+use roofline::ENOUGH_KNOWN;
 
 use super::{Context, replay, sums};
 use crate::draft::{Draft, Gain, Strength, said};
-use crate::job::{Item, Job, Phase};
+use crate::job::{Item, Job, Phase, overlap};
 use crate::numbers::{pct, share, time, whole_ns};
 
 /// Share of GPU time with numbers from which a distance from the limit is stated, in percent.
@@ -58,8 +59,10 @@ pub(crate) fn limit_of(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
         n += 1;
         (arithmetic, bytes) = (arithmetic + needs.0, bytes + needs.1);
     }
-    if phase.name == "whole" && n == 0 {
-        return of_whole(job, phase);
+    match (n, phase.name.as_str()) {
+        (0, "whole") => return of_whole(job, phase),
+        (0, _) => return of_calls(job, phase),
+        _ => {}
     }
     // Limits above the measured time are no limits: a size was assumed wrongly. Those of a small part are none of the steps.
     let is_most = share(time_sum, phase.total_ns) >= KNOWN;
@@ -97,6 +100,55 @@ fn of_whole(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
         reached_pct: share(limit_ns, known),
         is_arithmetic: sum(Some("compute")) > sum(Some("memory")),
     })
+}
+
+/// The same from the calls of steps that the roofline does not know as steps of a model, where nearly all of their GPU time has
+/// numbers. The rest counts as recorded.
+fn of_calls(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
+    let (known, busy) = known_of_calls(job, phase);
+    if share(known, busy) < ENOUGH_KNOWN {
+        return None;
+    }
+    let classes = classes(job, phase);
+    let limit: f64 = classes.iter().map(|class| class.limit_ns).sum();
+    let memory: i64 = classes.iter().map(|class| class.memory_ns).sum();
+    let limit_ns = whole_ns(limit) + (busy - known).max(0);
+    let n = i64::try_from(phase.steps.len()).ok().filter(|n| *n > 0)?;
+    let is_possible = limit > 0.0 && limit_ns <= busy && busy <= phase.total_ns;
+    is_possible.then(|| DeviceLimit {
+        steps: phase.steps.len(),
+        mean_ns: phase.total_ns / n,
+        limit_ns: limit_ns / n,
+        pct: share(limit_ns, phase.total_ns),
+        reached_pct: share(limit_ns, busy),
+        is_arithmetic: memory * 2 < known,
+    })
+}
+
+/// Returns the GPU time within the steps of a phase that has numbers, and the time in which the GPU works there.
+fn known_of_calls(job: &Job, phase: &Phase) -> (i64, i64) {
+    let known = classes(job, phase).iter().map(|class| class.time_ns).sum();
+    let busy = &job.headline_facts().busy;
+    let spans = job
+        .of(phase)
+        .map(|step| (step.row.begin_ns, step.row.end_ns));
+    (known, spans.map(|span| overlap(busy, span)).sum())
+}
+
+/// Returns why the limit of steps is not known although the device is, as an end of a sentence; empty if sizes are not what lacks.
+pub(crate) fn why_unknown(job: &Job, phase: &Phase) -> String {
+    if job.headline_facts().limits.device.is_empty() {
+        return ": the device is not known".to_owned();
+    }
+    let (known, busy) = known_of_calls(job, phase);
+    match share(known, busy) {
+        _ if busy == 0 => String::new(),
+        part if part < ENOUGH_KNOWN => format!(
+            ": the sizes of {} of their GPU time are known, and {ENOUGH_KNOWN} % are needed",
+            pct(part)
+        ),
+        _ => ": the sizes of its operators do not fit its time".to_owned(),
+    }
 }
 
 /// Time and limit of a class of kernels within a phase.

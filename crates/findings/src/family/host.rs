@@ -6,6 +6,7 @@ use trace_model::Waiting;
 use super::{Context, replay, sums, without};
 use crate::draft::{Draft, Gain, Strength, longest_of};
 use crate::job::{Item, Job, Phase, overlap};
+use crate::numbers::{pct, share};
 use crate::recording::is_allocation;
 use crate::words;
 
@@ -121,8 +122,12 @@ pub(super) fn operators(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     }
     draft.commands.push(context.path_command(&draft));
     let name = format!(
-        "the work of {} on the host, most of it {},",
+        "the work of {} on the host, {} {},",
         crate::numbers::counted(names.len() as u64, "operator", "operators"),
+        match ns * 2 > all {
+            true => "most of it".to_owned(),
+            false => format!("the largest part ({})", pct(share(*ns, all))),
+        },
         words::function(first)
     );
     Some(

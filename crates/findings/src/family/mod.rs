@@ -15,7 +15,7 @@ mod skew;
 mod synchronisation;
 mod workload;
 
-pub(crate) use device::limit_of as device_limit;
+pub(crate) use device::{limit_of as device_limit, why_unknown};
 pub(crate) use pauses::{begins_behind_another, excess};
 pub(crate) use skew::late_ranks;
 

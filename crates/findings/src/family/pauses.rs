@@ -336,7 +336,7 @@ pub(crate) fn of(
                         first.words()
                     ),
                     ("allocation", _) => format!("{} allocates or frees", first.words()),
-                    (_, false) => format!("several things, most of it {}", first.words()),
+                    (_, false) => format!("several things, the largest part {}", first.words()),
                     _ => first.words(),
                 },
             ),
