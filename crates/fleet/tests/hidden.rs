@@ -1,15 +1,13 @@
 //! Late ranks and hosts that hide each other: a collective has one last rank, and what is planted has several.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod common;
+mod written_jobs;
 
 use std::collections::BTreeSet;
 
-use common::{findings, run, titles, write};
 use fleet::store::{read, stored};
 use fleet::{Finding, Kind, Racks, reduce, summary};
 use serving_synth::fleet as synth;
+use written_jobs::{findings, run, titles, write};
 
 const MS: i64 = 1_000_000;
 

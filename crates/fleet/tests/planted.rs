@@ -2,18 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-mod common;
+mod written_jobs;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
-use common::{Files, by_kind, findings, input, run, run_in, titles, write};
 use fleet::store::{Store, read, stored, summarise_all};
 use fleet::{Kind, Racks, reduce, summary};
 use serving_synth::fleet as synth;
 use trace_dataset::Input;
+use written_jobs::{Files, by_kind, findings, input, run, run_in, titles, write};
 
 #[test]
 fn nothing_stands_out_of_alike_ranks() {

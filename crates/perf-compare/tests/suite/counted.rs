@@ -167,13 +167,20 @@ fn swapped(side: usize, at: usize, every: usize, blocks: [usize; 2], less_us: f6
     }
 }
 
+/// Returns the number of copies that a time has room for.
+fn copies_in(us: f64) -> usize {
+    (1_u32..)
+        .take_while(|n| f64::from(*n) * COPY_US <= us)
+        .count()
+}
+
 #[test]
 fn blocks_that_are_swapped_in_some_steps_are_no_pauses() {
     for (n, engine) in ENGINES.into_iter().enumerate() {
         for every in 1..=5 {
             let seed = 10 * (n as u64 + 1) + every as u64;
             // At least a fifth of a step.
-            let blocks = 8 + (engine.gpu_us / COPY_US / 5.0) as usize;
+            let blocks = 8 + copies_in(engine.gpu_us / 5.0);
             for less_us in [0.0, 0.04 * engine.gpu_us] {
                 let report = judge(engine, seed, &|side, at| {
                     swapped(side, at, every, [blocks, blocks], less_us)
@@ -196,7 +203,7 @@ fn copies_in_one_direction_in_some_steps_are_more_work() {
     for (n, engine) in ENGINES.into_iter().enumerate() {
         for every in 2..=4 {
             let seed = 100 * (n as u64 + 1) + every as u64;
-            let blocks = 8 + (engine.gpu_us / COPY_US / 3.0) as usize;
+            let blocks = 8 + copies_in(engine.gpu_us / 3.0);
             let report = judge(engine, seed, &|side, at| {
                 swapped(side, at, every, [0, blocks], 0.0)
             });
