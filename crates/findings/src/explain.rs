@@ -260,9 +260,17 @@ fn none_read(files: &[File]) -> String {
         None => match files.iter().find(|file| file.role != Role::Trace) {
             Some(file) => {
                 let name = crate::numbers::plain(&file.name, 200);
+                let what = match file.role {
+                    Role::BlockIo => {
+                        "a log of block I/O, which inferscope blkio stats reads alone and which"
+                    }
+                    Role::GpuLog => "a log of GPU utilisation, which",
+                    Role::EngineLog => "a log of an engine, which",
+                    Role::Capture => "a capture of graphs, which",
+                    _ => "no trace, and it",
+                };
                 format!(
-                    "no recording of steps is given: {name} ({}) is read beside one; give a trace of the same time as well",
-                    file.format
+                    "no recording of steps is given: {name} is {what} is read here beside one; give a trace of the same time as well"
                 )
             }
             None => "no recording could be read".to_owned(),

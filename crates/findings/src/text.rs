@@ -17,9 +17,6 @@ const LINES: usize = 40;
 /// Findings.
 const FINDINGS: usize = 5;
 
-/// Findings for which the rest gives way: a reason and its remedy are what the text is for.
-const AT_LEAST: usize = 2;
-
 /// Most rows and items beside the findings.
 #[derive(Clone, Copy)]
 struct Space {
@@ -27,31 +24,38 @@ struct Space {
     parts: usize,
     /// Notes; one more if it is the last.
     notes: usize,
-    /// Commands.
+    /// Commands, and as many lines about what was not recorded.
     next: usize,
-    /// What was not recorded.
-    lacks: usize,
+    /// Findings for which there has to be room.
+    findings: usize,
 }
 
-/// From the widest; the first that leaves room for enough findings is taken.
-const SPACES: [Space; 3] = [
+/// From the widest; the first that leaves room for its findings is taken. A reason and its remedy are what the text is for, so the rest
+/// gives way, notes on what was not read last.
+const SPACES: [Space; 4] = [
     Space {
         parts: 7,
         notes: 3,
         next: 3,
-        lacks: 3,
+        findings: 2,
     },
     Space {
         parts: 5,
-        notes: 2,
+        notes: 3,
         next: 2,
-        lacks: 2,
+        findings: 2,
+    },
+    Space {
+        parts: 3,
+        notes: 3,
+        next: 1,
+        findings: 1,
     },
     Space {
         parts: 3,
         notes: 1,
         next: 1,
-        lacks: 1,
+        findings: 0,
     },
 ];
 
@@ -114,7 +118,7 @@ fn lines_in(document: &Document, width: usize, space: Space) -> (Vec<String>, bo
             ),
         ]));
     }
-    let missing: Vec<String> = missing(document, width, space.lacks);
+    let missing: Vec<String> = missing(document, width, space.next);
     let next: Vec<String> = next(document, width, space.next);
     let tail = missing.len() + next.len();
     // Limits and shares are in the sentence and the budget.
@@ -142,7 +146,7 @@ fn lines_in(document: &Document, width: usize, space: Space) -> (Vec<String>, bo
         }
     });
     let mut findings: Vec<String> = Vec::new();
-    let wanted = shown.len().min(AT_LEAST);
+    let wanted = shown.len().min(space.findings);
     let mut count = 0;
     for finding in shown.into_iter().take(FINDINGS) {
         let lines = finding_lines(finding, document, width);
