@@ -71,13 +71,16 @@ struct ExecutorCli {
     verbosity: VerbosityArgs,
 }
 
+/// Returns what makes the files of an order with the options of a tool as text, or why it cannot.
+pub type MakerOf = fn(options: &str, order: &Order) -> Result<Box<dyn Maker>, String>;
+
 /// Work of a tool on recordings, which executors do for its `--cluster`.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// Its name in messages.
     pub name: &'static str,
     /// Returns what makes the files of an order with these options.
-    pub maker: fn(options: &str, order: &Order) -> Result<Box<dyn Maker>, String>,
+    pub maker: MakerOf,
 }
 
 /// Runs `cluster` with the words of a command line, the tool's name first. Returns the exit code.
