@@ -515,10 +515,7 @@ struct Operator<'l> {
 impl<'l> Operator<'l> {
     fn parse(label: &'l str) -> Option<Self> {
         const PARTS: [&str; 4] = [", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "];
-        let (at, _) = PARTS
-            .iter()
-            .filter_map(|part| Some((label.find(part)?, part)))
-            .min()?;
+        let at = first_of(label, &PARTS)?;
         let (name, mut rest) = label.split_at_checked(at)?;
         let mut operator = Self {
             name,
@@ -530,11 +527,7 @@ impl<'l> Operator<'l> {
             let Some(value) = rest.strip_prefix(part) else {
                 continue;
             };
-            let next = PARTS
-                .iter()
-                .skip(number + 1)
-                .filter_map(|part| value.find(part))
-                .min();
+            let next = first_of(value, PARTS.get(number + 1..).unwrap_or_default());
             let (value, after) = value.split_at_checked(next.unwrap_or(value.len()))?;
             rest = after;
             match number {
@@ -550,6 +543,17 @@ impl<'l> Operator<'l> {
         }
         (rest.is_empty() && !name.is_empty()).then_some(operator)
     }
+}
+
+/// Returns where the first of `parts` begins, each of which begins with a comma. Labels are long and there is one for each operator, so
+/// each is searched once.
+fn first_of(text: &str, parts: &[&str]) -> Option<usize> {
+    let mut commas = text.match_indices(',');
+    let starts = |at: usize| {
+        text.get(at..)
+            .is_some_and(|rest| parts.iter().any(|part| rest.starts_with(part)))
+    };
+    commas.find_map(|(at, _)| starts(at).then_some(at))
 }
 
 fn is_list(text: &str) -> bool {
