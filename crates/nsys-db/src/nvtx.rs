@@ -138,7 +138,9 @@ impl Loader<'_> {
             };
             self.count_row(TABLE);
             self.list.clear();
-            let is_left_out = self.leaves_out(domain, kind, &label);
+            let is_operator = domain == 0 && kind == Kind::PushPop;
+            let operator = is_operator.then(|| Operator::parse(&label)).flatten();
+            let is_left_out = operator.is_none() && self.leaves_out(&label);
             let shown_domain = match domain {
                 0 => String::new(),
                 _ => match names.domains.get(&(process, domain)) {
@@ -189,10 +191,7 @@ impl Loader<'_> {
             }
             let mut name = label.as_str();
             let mut slice_category = "nvtx";
-            if domain == 0
-                && kind == Kind::PushPop
-                && let Some(operator) = Operator::parse(&label)
-            {
+            if let Some(operator) = operator {
                 (name, slice_category) = (operator.name, "cpu_op");
                 self.int(self.keys.seq, operator.seq);
                 self.int(self.keys.op_id, operator.id);
@@ -261,14 +260,12 @@ impl Loader<'_> {
         Ok(found)
     }
 
-    /// Returns `true` if only what launched GPU activity is kept, and this is neither an operator nor named like what else is
-    /// wanted.
-    fn leaves_out(&self, domain: i64, kind: Kind, label: &str) -> bool {
+    /// Returns `true` if only operators and what launched GPU activity are kept, and a range is not named like what else is wanted.
+    fn leaves_out(&self, label: &str) -> bool {
         let (Some(_), Some(names)) = (&self.linked, &self.options.host_names) else {
             return false;
         };
-        let is_operator = domain == 0 && kind == Kind::PushPop && Operator::parse(label).is_some();
-        !is_operator && !names.iter().any(|name| label.starts_with(name))
+        !names.iter().any(|name| label.starts_with(name))
     }
 
     fn mark(&mut self, lane: LaneId, time: i64, data: SliceData) {
