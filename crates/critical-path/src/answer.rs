@@ -54,6 +54,10 @@ const NOTABLE: f64 = 1.0;
 /// Minimum time in no step, in percent of that of all steps, from which an answer does not speak for the recording.
 const MUCH: f64 = 10.0;
 
+fn is_much(analysis: &Analysis, ns: i64) -> bool {
+    share(ns, analysis.window.duration_ns) >= MUCH
+}
+
 /// Returns the caveats: contradicted dependencies, a model that misses the recording, changes
 /// without effect.
 #[must_use]
@@ -88,10 +92,8 @@ pub fn doubts(analysis: &Analysis) -> Vec<Note> {
         notes.push(Note::new("cut", text));
     }
     notes.extend(lost(analysis));
-    if let Some((ns, what)) =
-        outside(analysis).filter(|(ns, _)| share(*ns, analysis.window.duration_ns) >= MUCH)
-    {
-        let text = format!("{} {what} are in no step, and in no number here", shown(ns));
+    if let Some((ns, what)) = outside(analysis).filter(|(ns, _)| is_much(analysis, *ns)) {
+        let text = format!("{} {what}: in no step, and in no number here", shown(ns));
         notes.push(Note::new("outside", text));
     }
     let others: u32 = analysis
@@ -665,7 +667,8 @@ pub fn lines(analysis: &Analysis, steps_by: &str) -> Vec<(&'static str, String)>
         let text = "behind its mark on the host, when earlier GPU work ends";
         line("queued", format!("the step begins {} {text}", shown(ns)));
     }
-    if let Some((ns, what)) = outside(analysis) {
+    // More is one of the doubts.
+    if let Some((ns, what)) = outside(analysis).filter(|(ns, _)| !is_much(analysis, *ns)) {
         line("outside", format!("{} {what}", shown(ns)));
     }
     if analysis.collectives > 0 {
