@@ -451,6 +451,9 @@ pub struct Verdict {
     pub direction: &'static str,
     /// Whether it made the cycles longer or shorter; absent where cycles cannot be compared.
     pub on_critical_path: Option<bool>,
+    /// `true` if it is about the slow cycles among others alone: the evidence compares these with all cycles of the other side.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_slow_cycles: bool,
     /// One sentence for people.
     pub summary: String,
     /// What the cause covers.
@@ -475,6 +478,7 @@ impl Verdict {
             doubt: None,
             direction: "none",
             on_critical_path: None,
+            in_slow_cycles: false,
             summary: "the sides may not be compared".to_owned(),
             covers: "sides that ran other work, or on other hardware".to_owned(),
             evidence: Vec::new(),

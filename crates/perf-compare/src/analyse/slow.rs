@@ -35,6 +35,7 @@ pub(super) fn of_copies(
         return None;
     }
     verdict.on_critical_path = Some(true);
+    verdict.in_slow_cycles = true;
     verdict.summary = format!(
         "{}, in {} of {} cycles",
         verdict.summary.split("; ").next().unwrap_or_default(),

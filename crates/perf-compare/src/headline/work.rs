@@ -52,7 +52,7 @@ pub(super) fn swaps(report: &Report) -> Option<String> {
     ))
 }
 
-/// Whose copies are counted, where there are several ranks: their times are those of the one with most.
+/// Says that copies are counted over all ranks. Their times are those of the rank that copies longest.
 fn of_all(report: &Report) -> String {
     match report.roles.len() {
         0 | 1 => String::new(),
@@ -62,18 +62,18 @@ fn of_all(report: &Report) -> String {
 
 /// In how many cycles more is copied, where the evidence is that of slow cycles alone.
 fn in_some(report: &Report) -> String {
-    let copied = of(report, "copy_us").map_or(0, |row| row.n[1]);
     let mut paused = report.cycle_time.iter().filter_map(|t| t.pauses.as_ref());
-    let slow = paused.find(|p| p.established && p.cycles[1] == copied && copied < p.of[1]);
-    slow.map_or(String::new(), |pauses| {
-        let every = pauses
-            .every
-            .map_or(String::new(), |n| format!(", one every {n} cycles"));
-        format!(
-            ", in {} of {} cycles{every} ({} of {} in the baseline)",
-            pauses.cycles[1], pauses.of[1], pauses.cycles[0], pauses.of[0]
-        )
-    })
+    let slow = paused.find(|pauses| pauses.established && pauses.more_in_candidate);
+    slow.filter(|_| report.verdict.in_slow_cycles)
+        .map_or(String::new(), |pauses| {
+            let every = pauses
+                .every
+                .map_or(String::new(), |n| format!(", one every {n} cycles"));
+            format!(
+                ", in {} of {} cycles{every} ({} of {} in the baseline)",
+                pauses.cycles[1], pauses.of[1], pauses.cycles[0], pauses.of[0]
+            )
+        })
 }
 
 /// Whether the time of a function changed because it is called more or less often: how many times as often.

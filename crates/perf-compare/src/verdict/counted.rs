@@ -10,6 +10,39 @@ pub(super) fn signals(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     synchronisations(sides, out);
 }
 
+/// Values of all cycles of both sides.
+fn by_cycle(sides: [&[&Capture]; 2], value: impl Fn(&Capture, usize) -> f64) -> [Vec<f64>; 2] {
+    sides.map(|captures| {
+        let mut out = Vec::new();
+        for capture in captures {
+            out.extend((0..capture.cycles.len()).map(|at| value(capture, at)));
+        }
+        out
+    })
+}
+
+/// Calls per cycle of the wanted functions, of the process with most: ranks launch and wait alike, and their sum is that of no step.
+/// NaN where nothing was recorded.
+fn calls(
+    sides: [&[&Capture]; 2],
+    wanted: impl Fn(&Function) -> bool,
+    on_device: bool,
+) -> [Vec<f64>; 2] {
+    by_cycle(sides, |capture, at| {
+        if !capture.is_on(at, on_device) {
+            return f64::NAN;
+        }
+        let mut each = vec![0.0; capture.processes.len()];
+        let own = capture.functions.iter();
+        for f in own.filter(|f| f.class.on_device() == on_device && wanted(f)) {
+            if let (Some(sum), false) = (each.get_mut(f.process), f.calls[at].is_nan()) {
+                *sum += f.calls[at];
+            }
+        }
+        each.into_iter().fold(0.0, f64::max)
+    })
+}
+
 /// Calls per cycle that launch graphs, where a side launches any; that launch kernels; and kernels beyond these, which something
 /// else launched, whatever it is called.
 fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
@@ -28,31 +61,8 @@ fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     if !(any_graph || launches_alone) {
         return;
     }
-    let by_cycle = |wanted: &dyn Fn(&Function) -> bool, on_device: bool| {
-        sides.map(|captures| {
-            let of = |capture: &Capture, at: usize| match capture.is_on(at, on_device) {
-                true => {
-                    let own = capture.functions.iter();
-                    // Those of the process with most: ranks launch alike, and their sum is that of no step.
-                    let mut each = vec![0.0; capture.processes.len()];
-                    for f in own.filter(|f| f.class.on_device() == on_device && wanted(f)) {
-                        if let (Some(sum), false) = (each.get_mut(f.process), f.calls[at].is_nan())
-                        {
-                            *sum += f.calls[at];
-                        }
-                    }
-                    each.into_iter().fold(0.0, f64::max)
-                }
-                false => f64::NAN,
-            };
-            let each = captures
-                .iter()
-                .flat_map(|capture| (0..capture.cycles.len()).map(move |at| of(capture, at)));
-            each.collect::<Vec<f64>>()
-        })
-    };
-    let launched = by_cycle(&is_launch, false);
-    let beyond = [by_cycle(&is_kernel, true), launched.clone()];
+    let launched = calls(sides, is_launch, false);
+    let beyond = [calls(sides, is_kernel, true), launched.clone()];
     let beyond = [0, 1].map(|side| {
         let pairs = beyond[0][side].iter().zip(&beyond[1][side]);
         pairs
@@ -64,7 +74,7 @@ fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
         ("kernels_beyond_launches", Some(beyond)),
         (
             "graph_launches",
-            any_graph.then(|| by_cycle(&is_graph, false)),
+            any_graph.then(|| calls(sides, is_graph, false)),
         ),
     ];
     for (metric, values) in series {
@@ -76,29 +86,16 @@ fn launches(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
 /// Calls per cycle that wait for the GPU, of the process with most of them. Queries return at once and are repeated while the GPU
 /// works, so that they are no such calls.
 fn synchronisations(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
-    let wanted = |f: &&Function| f.class == Class::Sync && !f.name.contains("Query");
-    let of = |capture: &Capture, at: usize| -> f64 {
-        if !capture.is_on(at, false) {
-            return f64::NAN;
-        }
-        let mut each = vec![0.0; capture.processes.len()];
-        for f in capture.functions.iter().filter(wanted) {
-            if let (Some(sum), false) = (each.get_mut(f.process), f.calls[at].is_nan()) {
-                *sum += f.calls[at];
-            }
-        }
-        each.into_iter().fold(0.0, f64::max)
-    };
-    let calls = sides.map(|captures| {
-        let each = captures
-            .iter()
-            .flat_map(|capture| (0..capture.cycles.len()).map(move |at| of(capture, at)));
-        each.collect::<Vec<f64>>()
-    });
+    let wanted = |f: &Function| f.class == Class::Sync && !f.name.contains("Query");
     let mut all = sides.into_iter().flatten().flat_map(|c| &c.functions);
     // Tables without counts do not tell.
-    let counted = all.any(|f| wanted(&f) && f.calls.iter().any(|calls| *calls > 0.0));
-    let signal = Signal::series("sync_calls", "Host", "per cycle", calls);
+    let counted = all.any(|f| wanted(f) && f.calls.iter().any(|calls| *calls > 0.0));
+    let signal = Signal::series(
+        "sync_calls",
+        "Host",
+        "per cycle",
+        calls(sides, wanted, false),
+    );
     out.extend(signal.filter(|_| counted));
 }
 
@@ -115,14 +112,6 @@ fn known(values: &mut dyn Iterator<Item = f64>) -> f64 {
 /// What copies take and move in a cycle: time of the rank with most of it, bytes of all ranks.
 fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     type Wanted = fn(&Function) -> bool;
-    let by_cycle = |value: &dyn Fn(&Capture, usize) -> f64| {
-        sides.map(|captures| {
-            let each = captures
-                .iter()
-                .flat_map(|capture| (0..capture.cycles.len()).map(move |at| value(capture, at)));
-            each.collect::<Vec<f64>>()
-        })
-    };
     // A capture without copies made none while it was on.
     let none = |capture: &Capture, at: usize| match capture.is_on(at, true) {
         true => 0.0,
@@ -152,7 +141,7 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                 false => none(capture, at),
             }
         };
-        let signal = Signal::series(metric, "GPU", "us per cycle", by_cycle(&time));
+        let signal = Signal::series(metric, "GPU", "us per cycle", by_cycle(sides, time));
         out.extend(signal);
     }
     let mut more = Vec::new();
@@ -171,7 +160,7 @@ fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                 false => none(capture, at),
             }
         };
-        let signal = Signal::series(metric, "GPU", "B per cycle", by_cycle(&bytes));
+        let signal = Signal::series(metric, "GPU", "B per cycle", by_cycle(sides, bytes));
         more.extend(signal.as_ref().map(|signal| {
             let [before, after] = signal.typical(Stat::Mean);
             after - before

@@ -70,7 +70,7 @@ struct Fit<'s> {
     why_not: String,
     /// Whether all that is missing was not recorded, so that the cause is open.
     unrecorded: bool,
-    /// Whether nothing but times of cycles and of what runs in them moved as asked.
+    /// `true` if only times of cycles, and of what runs in them, changed as the signature asks.
     of_times: bool,
 }
 
@@ -540,6 +540,7 @@ fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> 
         doubt: facts.mix.filter(|_| mixed).and_then(Mix::doubt),
         direction,
         on_critical_path: critical,
+        in_slow_cycles: false,
         covers: first.signature.covers.clone(),
         evidence,
         ruled_out,
@@ -749,6 +750,7 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
         doubt: None,
         direction: "none",
         on_critical_path: None,
+        in_slow_cycles: false,
         summary,
         covers: match cause {
             "none" => "nothing that could be established".to_owned(),
