@@ -29,7 +29,7 @@ pub(crate) struct RangeIndex {
 }
 
 impl RangeIndex {
-    /// Of several ranges that hold, the one that comes first here will be found.
+    /// Builds the index. Where ranges overlap, the first in `spans` wins.
     pub(crate) fn new(spans: &[Span]) -> Self {
         let holds = |span: &&Span| span.start < span.end && span.from_ns < span.to_ns;
         let mut borders: Vec<u64> = spans

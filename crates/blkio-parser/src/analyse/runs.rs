@@ -1,7 +1,7 @@
 //! Runs of contiguous requests.
 //!
-//! Most requests of an offloading engine start where the previous one ended. Analyses of
-//! positions and counts treat such a run as a single request.
+//! An offloading engine mostly reads and writes sequentially: each request starts where the previous one ended. Analyses of
+//! positions and counts treat such a run as one request.
 
 use std::sync::Arc;
 
