@@ -18,7 +18,7 @@ pub(super) struct Input {
 }
 
 /// A recording and its most launched kernel.
-const RECORDING: (&str, &str) = (
+pub(super) const RECORDING: (&str, &str) = (
     "perfetto/traces/sglang_Qwen3-8B_prefilldecode.json.gz",
     "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib",
 );
@@ -116,7 +116,7 @@ pub(super) fn standard() -> Result<Vec<Input>> {
 
 /// Writes a file under a temporary name first, so that an interrupted run leaves no seemingly
 /// complete file.
-fn make(path: &Path, write: impl FnOnce(&Path) -> Result<large::Written>) -> Result<()> {
+pub(super) fn make<T>(path: &Path, write: impl FnOnce(&Path) -> Result<T>) -> Result<()> {
     if path.is_file() {
         return Ok(());
     }

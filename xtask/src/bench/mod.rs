@@ -2,6 +2,7 @@
 
 mod fleet;
 mod inputs;
+mod large;
 mod measure;
 mod paths;
 mod tools;
@@ -50,23 +51,25 @@ impl Case {
     }
 }
 
-/// `cargo xtask bench [--tools | --paths | --fleet] [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
+/// `cargo xtask bench [--tools | --paths | --large | --fleet] [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = Options::parse(
         args,
-        &["save", "peers", "tools", "paths", "fleet"],
+        &["save", "peers", "tools", "paths", "large", "fleet"],
         &["data", "kernel", "runs", "ranks", "size", "program"],
     )?;
     if options.flag("fleet") {
         return fleet::run(&options);
     }
     let runs = options.number("runs")?.unwrap_or(5);
-    let of_tools = options.flag("tools");
-    let of_paths = options.flag("paths");
-    let programs: &[&str] = match (of_tools, of_paths) {
-        (true, _) => &tools::TOOLS,
-        (false, true) => &["trace-info"],
-        (false, false) => &TOOLS,
+    let part = ["tools", "paths", "large"]
+        .into_iter()
+        .find(|part| options.flag(part));
+    let programs: &[&str] = match part {
+        Some("tools") => &tools::TOOLS,
+        Some("paths") => &["trace-info"],
+        Some(_) => &large::TOOLS,
+        None => &TOOLS,
     };
     let mut build = cargo(&["build", "--profile", "dist"]);
     // Not by package: rocpd has four more names, each of which takes minutes to link.
@@ -75,12 +78,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     run_command(&mut build)?;
     let release = built();
-    let cases = if of_tools {
-        tools::cases(&release)?
-    } else if of_paths {
-        paths::cases(&release, options.flag("peers"))?
-    } else {
-        of_traces(&options, &release)?
+    let cases = match part {
+        Some("tools") => tools::cases(&release)?,
+        Some("paths") => paths::cases(&release, options.flag("peers"))?,
+        Some(_) => large::cases(&release)?,
+        None => of_traces(&options, &release)?,
     };
     let mut table = String::from(
         "| input | command | wall s | CPU s | peak MB | MB/s | goal |\n|---|---|---|---|---|---|---|\n",
@@ -94,12 +96,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let machine = machine(runs)?;
     println!("\n{machine}\n\n{table}");
     if options.flag("save") {
-        let mark = match (of_tools, of_paths) {
-            (true, _) => "measured-tools",
-            (false, true) => "measured-paths",
-            (false, false) => "measured",
-        };
-        save(mark, &format!("{machine}\n\n{table}"))?;
+        let mark = part.map_or_else(|| "measured".to_owned(), |part| format!("measured-{part}"));
+        save(&mark, &format!("{machine}\n\n{table}"))?;
     }
     Ok(())
 }
