@@ -538,13 +538,108 @@ fn a_norm_of_separate_kernels_is_one_chain() {
     let found = of_kind(&document, "unfused_chain");
     assert_eq!(found.len(), 1, "{}", document["findings"]);
     let title = found[0]["title"].as_str().expect("a title");
-    assert!(title.starts_with("40 small kernels in 8 chains"), "{title}");
+    assert!(title.starts_with("40 kernels in 8 chains"), "{title}");
     // Five of 6 us with four gaps of 1 us between them, in eight layers.
     let cost = found[0]["cost_ns_per_step"]["median"].as_i64();
     assert_eq!(cost, Some(8 * 34_000));
     // One kernel as long as one of them is left of each, and the gaps are gone.
     let gain = found[0]["gain_ceiling_ns_per_step"].as_i64().expect("ns");
     assert!((gain - 8 * 28_000).abs() < 8 * 2_000, "{gain}");
+}
+
+/// Steps of 1 ms in which the host prepares for 300 us while another stream communicates for 100 us, then launches 40 kernels that run
+/// one after the other, and the next communication. At the end a call waits for the GPU, if waits are recorded.
+fn host_beside_communication(has_waits: bool) -> Kineto {
+    let mut out = Kineto::default();
+    for step in 0..12 {
+        let at = 1_000.0 * f64::from(step);
+        out.slice(
+            "user_annotation",
+            &format!("ProfilerStep#{step}"),
+            at,
+            990.0,
+            "",
+        );
+        out.slice("cpu_op", "aten::_foreach_mul_", at + 4.0, 300.0, "");
+        for n in 0..40 {
+            let n = f64::from(n);
+            let launched = at + 306.0 + 3.0 * n;
+            out.kernel("sgemm_128x64_kernel", launched, at + 312.0 + 16.0 * n, 15.0);
+        }
+        out.calls += 1;
+        let id = format!("\"correlation\":{}", out.calls);
+        out.slice("cuda_runtime", "cudaLaunchKernel", at + 980.0, 2.0, &id);
+        let on = format!("{id},\"device\":0,\"stream\":20");
+        let name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
+        out.slice("kernel", name, at + 1_010.0, 100.0, &on);
+    }
+    if has_waits {
+        out.slice("cuda_runtime", "cudaDeviceSynchronize", 12_000.0, 5.0, "");
+    }
+    out
+}
+
+#[test]
+fn a_host_beside_gpu_work_may_wait_for_it_where_no_wait_is_recorded() {
+    let of = |has_waits| {
+        let document = answer(&host_beside_communication(has_waits));
+        let found = of_kind(&document, "host_bound");
+        let Some(found) = found.first() else {
+            panic!("{}", document["findings"]);
+        };
+        (
+            found["title"].as_str().unwrap_or_default().to_owned(),
+            found["confidence"].clone(),
+            found["evidence"].to_string(),
+        )
+    };
+    let (title, confidence, _) = of(true);
+    assert_ne!(confidence, "possible", "{title}");
+    let (title, confidence, evidence) = of(false);
+    assert!(
+        title.contains("no call that waits for the GPU is recorded"),
+        "{title}"
+    );
+    assert_eq!(confidence, "possible", "{title}");
+    assert!(
+        evidence.contains("computes nothing for 1.100 ms"),
+        "{evidence}"
+    );
+}
+
+#[test]
+fn parts_of_a_log_by_processor_are_one_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/blkio");
+    for (from, to) in [
+        ("offload.blktrace.0", "a.blktrace.0"),
+        ("offload.blktrace.0", "a.blktrace.1"),
+        ("offload.events.txt", "z.txt"),
+    ] {
+        std::fs::copy(data.join(from), folder.path().join(to)).expect("a file");
+    }
+    let path = folder.path().display().to_string();
+    let output = why(&[&path, "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let sentence = document["answer"]["sentence"].as_str().expect("a sentence");
+    assert!(
+        sentence.contains("no recording of steps is given"),
+        "{sentence}"
+    );
+    let files = document["scope"]["files"].as_array().expect("files");
+    let second: Vec<&str> = files
+        .iter()
+        .filter(|file| {
+            file["problem"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("one block I/O log"))
+        })
+        .filter_map(|file| file["name"].as_str())
+        .collect();
+    assert!(
+        second.len() == 1 && second[0].ends_with("z.txt"),
+        "{second:?}"
+    );
 }
 
 /// Two stages of a pipeline: rank 0 computes for 300 us, sends, and waits until rank 1 takes the message; that computes for 900 us.

@@ -33,6 +33,7 @@ pub mod fio;
 pub mod gpu;
 pub mod latency_histogram;
 pub mod num;
+pub mod parts;
 pub mod scan;
 pub mod wall_clock;
 

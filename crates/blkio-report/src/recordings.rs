@@ -3,26 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use blkio_companions::parts::part;
+
 use crate::error::{Error, Result};
 
-/// Between the name of a recording of blktrace and the number of the processor.
-const PART: &str = ".blktrace.";
 /// The log in a folder that `blkio collect` writes.
 const COLLECTED: &str = "events.txt";
 
 /// Parts of recordings by name of the recording, in order of processors.
 type Recordings = BTreeMap<String, BTreeMap<u32, PathBuf>>;
-
-/// Returns the name of the recording and number of the processor, of `NAME.blktrace.N`, compressed or not.
-fn part(path: &Path) -> Option<(String, u32)> {
-    let name = path.file_name()?.to_str()?;
-    let (recording, rest) = name.rsplit_once(PART)?;
-    let number = rest.split('.').next()?;
-    let ending = rest.strip_prefix(number)?;
-    let is_known = ["", ".gz", ".zst", ".xz"].contains(&ending);
-    is_known.then_some(())?;
-    Some((recording.to_owned(), number.parse().ok()?))
-}
 
 fn recordings(folder: &Path) -> Result<Recordings> {
     let entries = std::fs::read_dir(folder).map_err(|error| {
@@ -126,25 +115,5 @@ pub fn name_of(files: &[PathBuf]) -> String {
         [] => String::new(),
         [one] => one.display().to_string(),
         [first, rest @ ..] => format!("{} and {} more", first.display(), rest.len()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_told_by_their_names() {
-        let of = |name: &str| part(Path::new(name));
-        assert_eq!(of("a/blk.blktrace.11"), Some(("blk".to_owned(), 11)));
-        assert_eq!(of("b.blktrace.0.gz"), Some(("b".to_owned(), 0)));
-        for other in [
-            "blk.blktrace",
-            "blk.blktrace.x",
-            "blk.blktrace.0.txt",
-            "blk.0",
-        ] {
-            assert_eq!(of(other), None, "{other}");
-        }
     }
 }

@@ -29,7 +29,7 @@ impl Separate {
                     self.found.push(chain);
                 }
                 self.has_softmax = false;
-                self.open = Some(Chain { kernels: 1, ns });
+                self.open = Some(Chain::of_kernel(ns));
             }
             Class::Kernel(
                 KernelClass::Softmax

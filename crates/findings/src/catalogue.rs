@@ -7,6 +7,7 @@ use gpu_time::Recorder;
 use serde::Deserialize;
 
 use crate::document::{Confidence, Note, Remedy};
+use crate::program::Program;
 
 /// What a finding means for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -49,17 +50,37 @@ pub struct Kind {
     /// What would refute it.
     pub refute: String,
     remedy: Option<String>,
-    /// The same for a job that trains.
+    /// What does it in vLLM.
+    vllm: Option<String>,
+    /// What does it in SGLang.
+    sglang: Option<String>,
+    /// The remedy for a job that trains.
     training: Option<String>,
     source: Option<String>,
 }
 
 impl Kind {
-    /// Returns the remedy with its source, for a job that trains a model or one that serves it.
-    pub fn remedy(&self, is_training: bool) -> Option<Remedy> {
-        let training = self.training.clone().filter(|_| is_training);
+    /// Returns the remedy for a program, with its source. An engine gets its own settings only; where it is not known which one
+    /// runs, all of them.
+    pub fn remedy(&self, program: Program) -> Option<Remedy> {
+        let mut text = self.remedy.clone()?;
+        if let (Program::Training, Some(training)) = (program, &self.training) {
+            text.clone_from(training);
+        }
+        let settings = [
+            (Program::Vllm, "vLLM", &self.vllm),
+            (Program::Sglang, "SGLang", &self.sglang),
+        ];
+        let settings: Vec<String> = settings
+            .into_iter()
+            .filter(|(of, ..)| program == *of || program == Program::Unknown)
+            .filter_map(|(_, name, what)| Some(format!("{name}: {}", what.as_ref()?)))
+            .collect();
+        if !settings.is_empty() {
+            text = format!("{text} ({})", settings.join("; "));
+        }
         Some(Remedy {
-            text: training.or_else(|| self.remedy.clone())?,
+            text,
             source: self.source.clone()?,
         })
     }

@@ -4,8 +4,9 @@ use critical_path::Change;
 
 use crate::catalogue::{Catalogue, Kind};
 use crate::document::{Confidence, Evidence, Finding, Interval, Place};
-use crate::job::{Item, Job, Phase, StepFact};
-use crate::numbers::{interval, plain, share, time};
+use crate::job::{Item, Job, Phase, StepFact, overlap};
+use crate::numbers::{counted, interval, plain, share, time};
+use crate::program::Program;
 
 /// How strong the evidence of a draft is at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,27 @@ const HOST_KINDS: [&str; 4] = [
     "graph_coverage",
     "synchronisation",
 ];
+
+/// Minimum part of the steps, in percent, in which nothing is computed to be told of a host that may wait for it.
+const ALONE_PCT: f64 = 3.0;
+
+/// How long the GPU works without computing in the steps of a phase.
+fn without_computing(job: &Job, phase: &Phase) -> Option<Evidence> {
+    let facts = job.headline_facts();
+    let spans = job
+        .of(phase)
+        .map(|step| (step.row.begin_ns, step.row.end_ns));
+    let alone = spans.map(|span| overlap(&facts.busy, span) - overlap(&facts.computing, span));
+    let ns: i64 = alone.sum();
+    let pct = share(ns, phase.total_ns);
+    let text = format!(
+        "the GPU communicates or copies and computes nothing for {} in {} ({})",
+        time(ns),
+        counted(phase.steps.len() as u64, "step", "steps"),
+        crate::numbers::pct(pct)
+    );
+    (pct >= ALONE_PCT).then(|| said(job, text))
+}
 
 /// Ratio of cost to replayed gain from which other work hides most of the cost.
 const HIDDEN: i64 = 4;
@@ -144,8 +166,8 @@ impl Draft {
         self
     }
 
-    /// Takes the whole time on the path as the cost where that alone explains the gain: other streams work meanwhile.
-    pub(crate) fn explain_gain(&mut self, gain_ns: i64) {
+    /// Takes the whole time on the path as the cost where that alone explains the gain: the GPU works meanwhile.
+    pub(crate) fn explain_gain(&mut self, job: &Job, phase: &Phase, gain_ns: i64) {
         let is_beyond = gain_ns.saturating_mul(10) > self.total_ns().saturating_mul(13);
         if self.kind != "host_bound" || !is_beyond || self.on_path.is_empty() {
             return;
@@ -154,19 +176,29 @@ impl Draft {
         self.values = std::mem::take(&mut self.on_path);
         let all_ns = self.total_ns();
         let beside_ns = all_ns - idle_ns;
+        let is_beside = beside_ns.saturating_mul(10) > all_ns;
         // A host that has nothing to launch while the GPU works may wait for it in a way that was not recorded.
-        let may_wait = beside_ns.saturating_mul(2) > all_ns;
+        let is_mostly_beside = beside_ns.saturating_mul(2) > all_ns;
+        let has_waits = job.headline_facts().has_waits;
+        let does = match (is_mostly_beside, is_beside, has_waits) {
+            (_, true, false) => {
+                "is on the critical path, yet the GPU works during part of it and no call that waits for the GPU is recorded: it may be \
+                 waiting for that work"
+            }
+            (true, ..) => {
+                "is on the critical path, yet the GPU works during most of it: it may be waiting for that work"
+            }
+            (_, true, _) => "is on the critical path, in part beside GPU work",
+            (_, false, _) => "is on the critical path",
+        };
+        let may_wait = is_mostly_beside || (is_beside && !has_waits);
         self.strength = match may_wait {
             true => Strength::Fits,
             false => Strength::Favoured,
         };
-        let does = match beside_ns.saturating_mul(10) > all_ns {
-            _ if may_wait => {
-                "is on the critical path, yet the GPU works during most of it: it may be waiting for that work"
-            }
-            true => "is on the critical path, in part beside GPU work",
-            false => "is on the critical path",
-        };
+        if may_wait {
+            self.evidence.extend(without_computing(job, phase));
+        }
         for (name, value) in &mut self.words {
             if *name == "does" {
                 does.clone_into(value);
@@ -289,7 +321,10 @@ impl Draft {
             commands: self.commands,
             refute: kind.refute.clone(),
             // Loading data is what training waits for.
-            remedy: kind.remedy(job.headline_facts().is_training || self.about == "input data"),
+            remedy: kind.remedy(match self.about.as_str() {
+                "input data" => Program::Training,
+                _ => job.headline_facts().program,
+            }),
         }
     }
 

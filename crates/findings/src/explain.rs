@@ -249,33 +249,38 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
 
 /// Returns why nothing was read, by the first file that was not used.
 fn none_read(files: &[File]) -> String {
-    let first = files
-        .iter()
-        .find_map(|file| Some((&file.name, file.problem.as_deref()?)));
-    match first {
-        Some((name, problem)) => {
-            let name = crate::numbers::plain(name, 200);
-            format!("no recording could be read; {name}: {problem}")
-        }
-        None => match files.iter().find(|file| file.role != Role::Trace) {
-            Some(file) => {
-                let name = crate::numbers::plain(&file.name, 200);
-                let what = match file.role {
-                    Role::BlockIo => {
-                        "a log of block I/O, which inferscope blkio stats reads alone and which"
-                    }
-                    Role::GpuLog => "a log of GPU utilisation, which",
-                    Role::EngineLog => "a log of an engine, which",
-                    Role::Capture => "a capture of graphs, which",
-                    _ => "no trace, and it",
-                };
-                format!(
-                    "no recording of steps is given: {name} is {what} is read here beside one; give a trace of the same time as well"
-                )
-            }
-            None => "no recording could be read".to_owned(),
-        },
+    let problem_of = |file: &File| Some((file.name.clone(), file.problem.clone()?));
+    let unread = |(name, problem): (String, String)| {
+        let name = crate::numbers::plain(&name, 200);
+        format!("no recording could be read; {name}: {problem}")
+    };
+    let mut traces = files.iter().filter(|file| file.role == Role::Trace);
+    if let Some(found) = traces.find_map(problem_of) {
+        return unread(found);
     }
+    // A log is read beside a recording: whatever else lies there, this is what was given.
+    let read = files.iter().filter(|file| file.problem.is_none());
+    let mut read: Vec<&File> = read.filter(|file| file.role != Role::Trace).collect();
+    read.sort_by_key(|file| matches!(file.role, Role::Unused));
+    if let Some(file) = read.first() {
+        let name = crate::numbers::plain(&file.name, 200);
+        let what = match file.role {
+            Role::BlockIo => {
+                "a log of block I/O, which inferscope blkio stats reads alone and which"
+            }
+            Role::GpuLog => "a log of GPU utilisation, which",
+            Role::EngineLog => "a log of an engine, which",
+            Role::Capture => "a capture of graphs, which",
+            _ => "no trace, and it",
+        };
+        return format!(
+            "no recording of steps is given: {name} is {what} is read here beside one; give a trace of the same time as well"
+        );
+    }
+    files
+        .iter()
+        .find_map(problem_of)
+        .map_or_else(|| "no recording could be read".to_owned(), unread)
 }
 
 /// Returns what was assumed about recordings of several ranks.
@@ -508,7 +513,7 @@ fn findings(context: &Context<'_>) -> Vec<(Finding, i64)> {
             }
             _ => 0,
         };
-        draft.explain_gain(gain_ns);
+        draft.explain_gain(job, phase, gain_ns);
         // The replay also takes what a function does between launches, which is no part of what is told of it.
         let gain_ns = match draft.kind {
             "host_bound" => gain_ns.min(draft.total_ns()),

@@ -7,7 +7,7 @@ use trace_model::Waiting;
 use trace_model::interval::Interval;
 use trace_model::step_name::{step_batch, step_group};
 
-use crate::chains::{Chain, Chains};
+use crate::chains::{Chain, Chains, Links};
 use crate::document::{Note, Side};
 use crate::left_out::{leave_out_behind_others, leave_out_warm_up};
 use crate::place_in_code::place_in_code;
@@ -407,6 +407,7 @@ impl Job {
             facts.map_or(0, |facts| overlap(&facts.recording_at, span))
         };
         let mut steps = Vec::new();
+        let mut links = Links::default();
         let mut known: Vec<String> = Vec::new();
         let mut last_phase: Option<String> = None;
         let mut sums: FxHashMap<(Class, Portion, u32, String), Item> = FxHashMap::default();
@@ -466,7 +467,7 @@ impl Job {
                         }
                     }
                 }
-                chains.add(segment.class, whole);
+                chains.add(links.of(segment.class, &segment.name), whole);
                 attention.add(segment.class, whole);
                 let idle = match segment.class.group() {
                     Group::Gpu => 0,

@@ -156,7 +156,7 @@ fn needs_of(
 }
 
 /// Maximum number of kinds of calls that are kept.
-const KINDS: usize = 100;
+pub(crate) const KINDS: usize = 100;
 
 /// Returns the products of matrices by the module that ran them, ascending by launch, and the names of the modules.
 fn modules_of(work: &GpuWork<'_>, analysis: &roofline::Analysis) -> (Vec<ModuleCall>, Vec<String>) {

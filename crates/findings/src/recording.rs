@@ -13,6 +13,7 @@ use trace_model::{Rank, Severity, Slice, Trace};
 use crate::document::Side;
 use crate::examples::Examples;
 use crate::limits::{Limits, ModuleCall, limits_of};
+use crate::program::Program;
 use crate::ranges::ranges_of;
 
 /// Keys of arguments, without prefix, that [`Recording::new`] reads.
@@ -99,9 +100,10 @@ pub(crate) struct Facts {
     pub(crate) steps_by: &'static str,
     pub(crate) recorder: Recorder,
     pub(crate) has_calls: bool,
+    /// Its calls include one that waits for the GPU, as every recorder makes one at its end, or are few.
+    pub(crate) has_waits: bool,
     pub(crate) has_python: bool,
-    /// It trains a model: engines of inference have other remedies.
-    pub(crate) is_training: bool,
+    pub(crate) program: Program,
     /// Ranges that the program marked within its steps, the outermost ones: begin, end and place of the name.
     pub(crate) ranges: Vec<(i64, i64, u32)>,
     pub(crate) range_names: Vec<String>,
@@ -266,6 +268,7 @@ impl Recording {
         };
         let (calls, launches) = calls_of(index);
         let (has_python, host_events) = host_events(trace, index);
+        let recorder = Recorder::of(trace);
         let (ranges, range_names) = ranges_of(index, &marks);
         let has_launch = |kind| calls.iter().any(|call: &Call| call.kind == kind);
         let is_capture = captures_graph(index) && !has_launch(Activity::GraphLaunch);
@@ -285,10 +288,11 @@ impl Recording {
             device: device_of(&work),
             clock_shift_ns: 0,
             steps_by,
-            recorder: Recorder::of(trace),
+            recorder,
             has_calls: !index.activities().calls().is_empty(),
+            has_waits: has_waits(index),
             has_python,
-            is_training: is_training(trace),
+            program: Program::of(trace, recorder, has_python),
             ranges,
             range_names,
             has_work,
@@ -451,13 +455,6 @@ fn find_marks(index: &TraceIndex<'_>, options: &RecordingOptions) -> (Vec<Mark>,
 /// Fewer repetitions than this of what no engine marks are no loop.
 const LEAST_CYCLES: usize = 3;
 
-/// Returns `true` if gradients are computed or parameters updated.
-fn is_training(trace: &Trace) -> bool {
-    const NAMES: [&str; 3] = ["Optimizer.step#", "autograd::engine::", "AccumulateGrad"];
-    let mut texts = trace.strings().iter();
-    texts.any(|(_, text)| NAMES.iter().any(|name| text.starts_with(name)))
-}
-
 /// Allocations and releases of GPU memory.
 pub(crate) fn is_allocation(name: &str) -> bool {
     const NAMES: [&str; 8] = [
@@ -476,6 +473,20 @@ pub(crate) fn is_allocation(name: &str) -> bool {
 
 /// Calls other than launches that are short tell nothing.
 const LEAST_CALL_NS: i64 = 2_000;
+
+/// Number of launches from which a recording without a single wait for the GPU is taken for one that was thinned out.
+const MANY_LAUNCHES: usize = 100;
+
+fn has_waits(index: &TraceIndex<'_>) -> bool {
+    let calls = index.activities().calls().iter();
+    let mut kinds = calls.map(|id| index.activity(index.trace().slice(*id)));
+    let mut launches = 0;
+    let found = kinds.any(|kind| {
+        launches += usize::from(kind == Activity::Launch);
+        kind == Activity::SyncApi
+    });
+    found || launches < MANY_LAUNCHES
+}
 
 fn calls_of(index: &TraceIndex<'_>) -> (Vec<Call>, Vec<i64>) {
     let trace = index.trace();

@@ -1,7 +1,7 @@
 //! Reads from storage beside the steps, on the clock of the recordings.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use blkio_companions::clock::{Anchor, anchors_of_json, from_anchors};
 use blkio_parser::pipeline::{self, ReadOptions};
@@ -36,20 +36,20 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Reads the requests of a block I/O trace. `clock` is a file of readings of both clocks beside it, if there is one.
+    /// Reads the requests of a block I/O trace: one file, or the files of blktrace by processor. `clock` is a file of readings of
+    /// both clocks beside it, if there is one.
     ///
     /// # Errors
     ///
     /// Returns the error of the file as text.
-    pub fn new(path: &Path, clock: Option<&[u8]>) -> Result<Self, String> {
+    pub fn new(paths: &[PathBuf], clock: Option<&[u8]>) -> Result<Self, String> {
         let mut open: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
         let mut found: Vec<(u64, u64, u64)> = Vec::new();
         let mut options = ReadOptions::default();
         options.threads = 1;
-        let paths = [PathBuf::from(path)];
         let cell = std::cell::RefCell::new((&mut open, &mut found));
         let outcome = pipeline::read(
-            &paths,
+            paths,
             &options,
             &mut |events| {
                 let (open, found) = &mut *cell.borrow_mut();
@@ -88,7 +88,9 @@ impl Reads {
         if is_of_file {
             anchors = of_file;
         }
-        let name = path.display().to_string();
+        let name = paths
+            .first()
+            .map_or_else(String::new, |path| path.display().to_string());
         let Some(alignment) = from_anchors(&anchors) else {
             return Ok(Self {
                 name,

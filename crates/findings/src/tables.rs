@@ -57,7 +57,10 @@ pub fn explain_tables(baseline: &Table, candidate: &Table, request: &Request) ->
     };
     let cycles = baseline.cycles() + candidate.cycles();
     document.trust.files = request.files.len() as u64;
-    document.trust.steps_used = cycles as u64;
+    let used = report.cycle_time.iter().flat_map(|time| time.effect.n);
+    let used = used.sum::<usize>().min(cycles);
+    document.trust.steps_used = used as u64;
+    document.trust.steps_left_out = (cycles - used) as u64;
     let reasons = report.comparability.reasons.iter().map(|r| &r.text);
     let notes = reasons.chain(&report.notes).map(|text| Note {
         kind: "comparison".to_owned(),

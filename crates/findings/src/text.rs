@@ -17,7 +17,7 @@ const LINES: usize = 40;
 /// Findings.
 const FINDINGS: usize = 5;
 
-/// Most rows and items beside the findings.
+/// How much is shown beside the findings, at most.
 #[derive(Clone, Copy)]
 struct Space {
     /// Rows of a budget.
@@ -30,8 +30,8 @@ struct Space {
     findings: usize,
 }
 
-/// From the widest; the first that leaves room for its findings is taken. A reason and its remedy are what the text is for, so the rest
-/// gives way, notes on what was not read last.
+/// Layouts in order of preference: the first that leaves room for its findings is taken. Readers come for a reason and its remedy, so
+/// everything else gives way, and notes on what was not read come last.
 const SPACES: [Space; 4] = [
     Space {
         parts: 7,

@@ -383,23 +383,42 @@ fn around(
     Ok(found)
 }
 
+/// Returns the files of the first block I/O log: those by processor are one.
+fn first_log(logs: &[PathBuf]) -> Vec<PathBuf> {
+    let recording = |path: &Path| {
+        let (name, _) = blkio_companions::parts::part(path)?;
+        Some(path.with_file_name(name))
+    };
+    let Some(first) = logs.first() else {
+        return Vec::new();
+    };
+    let own = recording(first);
+    let is_own = |path: &&PathBuf| *path == first || (own.is_some() && recording(path) == own);
+    logs.iter().filter(is_own).cloned().collect()
+}
+
 /// Reads the first block I/O log; others are named as not used.
 fn storage(inputs: &mut Inputs) -> Option<Reads> {
-    let path = inputs.block_io.first()?.clone();
+    let paths = first_log(&inputs.block_io);
+    let path = paths.first()?.clone();
     let beside = path.with_file_name("clock.json");
     let clock = match remote::is_file(&beside) {
         true => Some(beside),
         false => inputs.clocks.first().cloned(),
     };
     let clock = clock.and_then(|path| remote::read(&path).ok());
-    let found = Reads::new(&path, clock.as_deref());
+    let found = Reads::new(&paths, clock.as_deref());
     let name = path.display().to_string();
     let mut set = |name: &str, problem: String| {
         if let Some(file) = inputs.files.iter_mut().find(|file| file.name == name) {
             file.problem = Some(problem);
         }
     };
-    for other in inputs.block_io.iter().skip(1) {
+    for other in inputs
+        .block_io
+        .iter()
+        .filter(|other| !paths.contains(other))
+    {
         set(
             &other.display().to_string(),
             "one block I/O log is used, the first one given".to_owned(),

@@ -6,6 +6,7 @@ use roofline::ENOUGH_KNOWN;
 use super::{Context, replay, sums};
 use crate::draft::{Draft, Gain, Strength, said};
 use crate::job::{Item, Job, Phase, overlap};
+use crate::limits::KINDS;
 use crate::numbers::{pct, share, time, whole_ns};
 
 /// Share of GPU time with numbers from which a distance from the limit is stated, in percent.
@@ -105,11 +106,11 @@ fn of_whole(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
 /// The same from the calls of steps that the roofline does not know as steps of a model, where nearly all of their GPU time has
 /// numbers. The rest counts as recorded.
 fn of_calls(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
-    let (known, busy) = known_of_calls(job, phase);
+    let classes = classes(job, phase);
+    let (known, busy) = known_of(&classes, job, phase);
     if share(known, busy) < ENOUGH_KNOWN {
         return None;
     }
-    let classes = classes(job, phase);
     let limit: f64 = classes.iter().map(|class| class.limit_ns).sum();
     let memory: i64 = classes.iter().map(|class| class.memory_ns).sum();
     let limit_ns = whole_ns(limit) + (busy - known).max(0);
@@ -125,9 +126,9 @@ fn of_calls(job: &Job, phase: &Phase) -> Option<DeviceLimit> {
     })
 }
 
-/// Returns the GPU time within the steps of a phase that has numbers, and the time in which the GPU works there.
-fn known_of_calls(job: &Job, phase: &Phase) -> (i64, i64) {
-    let known = classes(job, phase).iter().map(|class| class.time_ns).sum();
+/// Returns the GPU time of classes, and the time in which the GPU works within the steps of their phase.
+fn known_of(classes: &[ClassLimit], job: &Job, phase: &Phase) -> (i64, i64) {
+    let known = classes.iter().map(|class| class.time_ns).sum();
     let busy = &job.headline_facts().busy;
     let spans = job
         .of(phase)
@@ -137,14 +138,20 @@ fn known_of_calls(job: &Job, phase: &Phase) -> (i64, i64) {
 
 /// Returns why the limit of steps is not known although the device is, as an end of a sentence; empty if sizes are not what lacks.
 pub(crate) fn why_unknown(job: &Job, phase: &Phase) -> String {
-    if job.headline_facts().limits.device.is_empty() {
+    let limits = &job.headline_facts().limits;
+    if limits.device.is_empty() {
         return ": the device is not known".to_owned();
     }
-    let (known, busy) = known_of_calls(job, phase);
+    let (known, busy) = known_of(&classes(job, phase), job, phase);
     match share(known, busy) {
         _ if busy == 0 => String::new(),
-        part if part < ENOUGH_KNOWN => format!(
+        // Of more kinds the smaller ones are not kept.
+        part if part < ENOUGH_KNOWN && limits.kinds.len() < KINDS => format!(
             ": the sizes of {} of their GPU time are known, and {ENOUGH_KNOWN} % are needed",
+            pct(part)
+        ),
+        part if part < ENOUGH_KNOWN => format!(
+            ": the {KINDS} largest kinds of calls with sizes take {} of their GPU time, and {ENOUGH_KNOWN} % are needed",
             pct(part)
         ),
         _ => ": the sizes of its operators do not fit its time".to_owned(),

@@ -4,10 +4,11 @@ use critical_path::{Class, scaled};
 use trace_model::kernel::KernelClass;
 
 use super::{Context, replay, sums};
+use crate::chains::{Link, Links};
 use crate::draft::{Draft, Gain, Strength, longest_of, said};
 use crate::job::{Item, Phase, StepFact};
 use crate::limits::SlowRow;
-use crate::numbers::{median, pct, time};
+use crate::numbers::{median, pct, share, time};
 use crate::words;
 
 /// Share of the limit below which a kernel is slow whatever others reach, in percent.
@@ -504,36 +505,45 @@ fn unfused(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     let chains = middle(&|step: &StepFact| step.chains.len() as u64);
     draft.strength = Strength::Favoured;
     draft.rank = Some(job.rank());
-    let is_small = |item: &Item| {
-        let (elementwise, reduction) = (KernelClass::Elementwise, KernelClass::Reduction);
-        item.class == Class::Kernel(elementwise) || item.class == Class::Kernel(reduction)
+    let mut links = Links::default();
+    let mut is_small = |item: &Item| {
+        let link = links.of(item.class, &item.name);
+        matches!(link, Link::Elementwise | Link::Between)
     };
-    let kernels = sums(job, phase, |item| is_small(item).then(|| item.name.clone()));
+    let mut kernels: std::collections::BTreeMap<&str, (u64, i64)> = Default::default();
+    for item in job.of(phase).flat_map(|step| &step.items) {
+        if is_small(item) {
+            let sum = kernels.entry(&item.name).or_default();
+            *sum = (sum.0 + item.count, sum.1 + item.ns);
+        }
+    }
+    let mut kernels: Vec<(&str, (u64, i64))> = kernels.into_iter().collect();
+    kernels.sort_by_key(|(name, (_, ns))| (std::cmp::Reverse(*ns), *name));
+    let of_names: Vec<(&str, i64)> = kernels.iter().map(|(name, (_, ns))| (*name, *ns)).collect();
     // One glob: neighbours of different globs would not become one.
-    let stem = common_word(&kernels).or_else(|| kernels.iter().find_map(|(name, _)| stem(name)));
-    // One kernel reads and writes once: of n kernels as long as each other, one is left.
-    draft.gain = match (stem, chains > 0) {
-        (Some(stem), true) => {
+    draft.gain = match common_word(&of_names) {
+        Some(stem) if chains > 0 => {
             let length = kernels_each / chains.max(1);
             #[expect(clippy::cast_precision_loss, reason = "a factor")]
             let factor = 1.0 / length.max(1) as f64;
             replay(&format!("fuse:*{stem}*={factor:.4}")).capped()
         }
-        _ => Gain::Unknown,
+        // No change selects them all: of each chain the longest is left.
+        _ => {
+            let each = job.of(phase).flat_map(|step| &step.chains);
+            let (all, longest) = each.fold((0, 0), |sum, chain| {
+                (sum.0 + chain.ns, sum.1 + chain.longest_ns)
+            });
+            Gain::CostPart(1.0 - share(longest, all) / 100.0)
+        }
     };
-    for (name, ns) in kernels.iter().take(4) {
-        let calls: u64 = job
-            .of(phase)
-            .flat_map(|step| &step.items)
-            .filter(|item| is_small(item) && item.name == *name)
-            .map(|item| item.count)
-            .sum();
+    for (name, (calls, ns)) in kernels.iter().take(4) {
         draft.evidence.push(said(
             job,
             format!(
                 "{}: {calls} times on the path, {} each",
                 words::kernel(name),
-                time(*ns / i64::try_from(calls).unwrap_or(1).max(1))
+                time(*ns / i64::try_from(*calls).unwrap_or(1).max(1))
             ),
         ));
     }
@@ -612,7 +622,7 @@ fn separate_attention(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
 const RARE: i64 = 20;
 
 /// Returns the longest word that the names of all kernels with a notable time share.
-fn common_word(kernels: &[(String, i64)]) -> Option<String> {
+fn common_word(kernels: &[(&str, i64)]) -> Option<String> {
     let all: i64 = kernels.iter().map(|(_, ns)| ns).sum();
     let mut names = kernels.iter().filter(|(_, ns)| ns * RARE >= all);
     let (first, _) = names.next()?;
@@ -620,14 +630,6 @@ fn common_word(kernels: &[(String, i64)]) -> Option<String> {
     let shared =
         words.filter(|word| word.len() >= 6 && names.clone().all(|(name, _)| name.contains(word)));
     shared.max_by_key(|word| word.len()).map(str::to_owned)
-}
-
-/// Returns the longest word of a kernel's function that a glob can hold.
-fn stem(name: &str) -> Option<String> {
-    let function = words::kernel(name);
-    let words = function.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    let longest = words.max_by_key(|word| word.len())?;
-    (longest.len() >= 6).then(|| longest.to_owned())
 }
 
 #[cfg(test)]

@@ -72,6 +72,14 @@ pub(super) fn bound(context: &Context<'_>, phase: &Phase) -> Option<Draft> {
     };
     draft.gain = Gain::Cost;
     draft.rank = super::place_of(context, phase, is_launch);
+    // Ranks that launch late keep others waiting as well, which is no idle time of the others.
+    let idle = |step: &&StepFact| step.idle(|item| item.group() != Group::Comm);
+    let idle: i64 = steps.iter().map(idle).sum();
+    let gpus = match draft.total_ns() > idle {
+        true => "the GPUs idle or wait for each other",
+        false => "the GPU idles",
+    };
+    draft = draft.word("gpus", gpus);
     draft = draft.word("launches", report::human::count(launches)).word(
         "graphs",
         match graphs {
