@@ -6,7 +6,7 @@ use clap::Args;
 use cli::{Outcome, VerbosityArgs};
 use gpu_time::{NoGpuWork, Passing, WorkKind};
 use perfetto_reader::{ArgPolicy, ReadOptions};
-use trace_input::{NamedTrace, PassedKind, PassedWork};
+use trace_input::{Deciding, NamedTrace, PassedKind, PassedWork};
 use trace_model::{DeviceId, StreamId};
 use trace_report::Answered;
 
@@ -74,13 +74,13 @@ pub(crate) fn read_each<T: Send>(
     choose: impl Fn(&mut ReadOptions) + Sync,
     answer: impl Fn(&NamedTrace) -> trace_report::Result<Answered<T>> + Sync,
 ) -> anyhow::Result<(Vec<Answered<T>>, End)> {
-    let never = (|| None::<()>, |(): &mut (), _: &Passing<'_>| {}, false);
+    let never = (|| None::<()>, |(): &mut (), _: &Passing<'_>| {}, None);
     let answer = |input: &NamedTrace, _: Option<()>| answer(input);
     read_each_passing(report, paths, keys, choose, never, answer)
 }
 
 /// Reads several traces as [`read_each`] does, without keeping GPU activities where [`trace_input::read_each_passing`] can do
-/// without: `take` gets them, with a state made by `fresh`, and with their launches if `launches`.
+/// without: `take` gets them, with a state made by `fresh`, and with their launches and the operators that are `deciding`.
 ///
 /// # Errors
 ///
@@ -90,10 +90,10 @@ pub(crate) fn read_each_passing<T: Send, C>(
     paths: &[PathBuf],
     keys: &[String],
     choose: impl Fn(&mut ReadOptions) + Sync,
-    (fresh, take, launches): (
+    (fresh, take, deciding): (
         impl Fn() -> Option<C> + Sync,
         impl Fn(&mut C, &Passing<'_>) + Sync,
-        bool,
+        Option<Deciding<'_>>,
     ),
     answer: impl Fn(&NamedTrace, Option<C>) -> trace_report::Result<Answered<T>> + Sync,
 ) -> anyhow::Result<(Vec<Answered<T>>, End)> {
@@ -109,7 +109,7 @@ pub(crate) fn read_each_passing<T: Send, C>(
         Ok((input.name.clone(), answered))
     };
     let (input, verbosity) = (&report.input, report.verbosity);
-    let passing = (fresh, take, launches);
+    let passing = (fresh, take, deciding);
     let each = trace_input::read_each_passing(paths, input, verbosity, choose, passing, analyse)?;
     let mut end = End {
         empty: EmptyTraces::default(),
@@ -138,5 +138,6 @@ fn passing<'w>(work: &PassedWork<'w>) -> Passing<'w> {
         device: DeviceId(work.device),
         stream: StreamId(work.stream),
         launch_ns: work.launch_ns,
+        operators: work.operators,
     }
 }

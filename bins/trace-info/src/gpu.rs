@@ -76,6 +76,7 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     let to = Destination::open(report)?;
     let traces = report.traces()?;
     let question = args.question(&traces);
+    let deciding = |name: &str| question.rules.vocabulary.may_communicate(name);
     let (answered, end) = empty::read_each_passing(
         report,
         &traces,
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
                 options.outline = outlining(&question.part, outlined);
             }
         },
-        (|| question.passing(), PassingTime::add, true),
+        (|| question.passing(), PassingTime::add, Some(&deciding)),
         |input, passed| match passed {
             Some(passed) => {
                 let (label, trace) = (&input.label, &input.trace);

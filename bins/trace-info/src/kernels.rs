@@ -175,7 +175,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
                 options.outline = outlining(&question.part, outlined);
             }
         },
-        (|| question.passing(), PassingKernels::add, false),
+        (|| question.passing(), PassingKernels::add, None),
         |input, passed| match passed {
             Some(passed) => Ok(Answer::passed(&input.label, &input.trace, passed)),
             None => Answer::new(&question, &input.label, &input.trace),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use trace_model::kernel::{KernelClass, Vocabulary};
 use trace_model::{DeviceId, StrId, StreamId, Trace};
 
@@ -31,6 +32,9 @@ pub struct Passing<'a> {
     pub stream: StreamId,
     /// Start of the call that launched it, if that is known.
     pub launch_ns: Option<i64>,
+    /// Names of the operators around that call, innermost first, with the number of this list: those of a kernel that can tell
+    /// whether it communicates ([`Vocabulary::may_communicate`]), and all within them.
+    pub operators: Option<(usize, &'a [String])>,
 }
 
 /// What names say of activities, each examined once.
@@ -42,11 +46,45 @@ struct Named {
     /// By name and kind: role, role by [`Rules::Extended`], and class.
     known: Vec<[Option<Says>; 4]>,
     nameless: [Option<Says>; 4],
+    /// By name and list of operators: whether kernels communicate.
+    exchanges: FxHashMap<(Option<usize>, usize), bool>,
 }
 
 type Says = (Role, Role, KernelClass);
 
 impl Named {
+    fn new(vocabulary: Vocabulary, rules: Rules) -> Self {
+        Self {
+            vocabulary,
+            rules,
+            texts: Vec::new(),
+            known: Vec::new(),
+            nameless: [None; 4],
+            exchanges: FxHashMap::default(),
+        }
+    }
+
+    /// Returns the roles of an activity, by the rules and by [`Rules::Extended`].
+    fn roles(&mut self, work: &Passing<'_>) -> (Role, Role) {
+        let (role, extended, _) = self.says(work);
+        let Some((number, operators)) = work.operators.filter(|_| work.kind == WorkKind::Kernel)
+        else {
+            return (role, extended);
+        };
+        let (vocabulary, name) = (&self.vocabulary, work.name);
+        let key = (name.map(|(number, _)| number), number);
+        let communicates = *self.exchanges.entry(key).or_insert_with(|| {
+            let name = name.map_or("", |(_, text)| text);
+            let operators = operators.iter().map(String::as_str);
+            vocabulary.communication_within(name, operators).is_some()
+        });
+        match (communicates, self.rules) {
+            (false, _) => (role, extended),
+            (true, Rules::Extended) => (Role::Communication, Role::Communication),
+            (true, _) => (role, Role::Communication),
+        }
+    }
+
     fn says(&mut self, work: &Passing<'_>) -> Says {
         let kind = work.kind as usize;
         let (vocabulary, rules) = (&self.vocabulary, self.rules);
@@ -77,7 +115,7 @@ impl Named {
 }
 
 /// The breakdown of GPU time that [`account`](crate::account()) and [`split()`](crate::split()) give, with the caveats of
-/// [`notes`](crate::notes), of activities whose operators are not known.
+/// [`notes`](crate::notes).
 #[derive(Debug)]
 pub struct PassingTime {
     named: Named,
@@ -96,13 +134,7 @@ impl PassingTime {
     /// Creates a breakdown by `rules`, which are not those with a window of their own; with `by_place` also by stream.
     pub fn new(vocabulary: Vocabulary, rules: Rules, by_place: Option<PlaceKind>) -> Self {
         Self {
-            named: Named {
-                vocabulary,
-                rules,
-                texts: Vec::new(),
-                known: Vec::new(),
-                nameless: [None; 4],
-            },
+            named: Named::new(vocabulary, rules),
             by_place,
             whole: Sweep::new(),
             linked: None,
@@ -116,7 +148,7 @@ impl PassingTime {
 
     /// Adds an activity.
     pub fn add(&mut self, work: &Passing<'_>) {
-        let (role, extended, _) = self.named.says(work);
+        let (role, extended) = self.named.roles(work);
         let at = (work.start_ns, work.end_ns);
         let dur_ns = work.end_ns.saturating_sub(work.start_ns);
         match work.launch_ns {
@@ -216,13 +248,7 @@ impl PassingKernels {
     /// Creates groups; `None` if they depend on launches.
     pub fn new(vocabulary: Vocabulary, options: &KernelOptions) -> Option<Self> {
         (!options.needs_launch()).then(|| Self {
-            named: Named {
-                vocabulary,
-                rules: Rules::default(),
-                texts: Vec::new(),
-                known: Vec::new(),
-                nameless: [None; 4],
-            },
+            named: Named::new(vocabulary, Rules::default()),
             options: options.clone(),
             grouping: Grouping::new(),
         })

@@ -130,6 +130,15 @@ impl Collectives {
         }
     }
 
+    /// Adds what later ranges state of communicators.
+    pub(crate) fn absorb(&mut self, later: Self) {
+        for (key, comm) in later.comms {
+            let known = self.comms.entry(key).or_default();
+            known.ranks = known.ranks.or(comm.ranks);
+            known.rank = known.rank.or(comm.rank);
+        }
+    }
+
     pub(crate) fn add(&mut self, range: CommRange) {
         self.has_ranges = true;
         self.ranges.push(range);

@@ -77,11 +77,12 @@ pub fn load(export: &Export, options: &LoadOptions) -> Result<Trace> {
     let strings = Strings::new(export, leaves.as_ref())?;
     let mut loader = Loader::new(export, strings, options)?;
     loader.places()?;
+    let (names, _) = loader.nvtx_names(None)?;
     // Where such a range is cut depends on what is around it, and is reported.
-    if loader.linked.is_some() && loader.has_open_ranges()? {
+    if names.has_open {
         loader.linked = None;
     }
-    loader.nvtx()?;
+    loader.nvtx(&names)?;
     loader.host()?;
     loader.device()?;
     if options.counters {

@@ -62,6 +62,65 @@ pub(crate) struct Schemas {
 /// Size of an enumeration in bytes where stated, and the names of its values.
 type Enumeration = (Option<i64>, FxHashMap<i64, String>);
 
+/// What a row has beside its range.
+pub(crate) struct Payload {
+    pub(crate) fields: Vec<Named>,
+    /// It could not be decoded.
+    pub(crate) is_damaged: bool,
+}
+
+impl Payload {
+    /// Decodes the payload of a row, if it has one: JSON, else bytes; `string` returns strings by id.
+    pub(crate) fn of(
+        schemas: &Schemas,
+        [json_id, json, binary]: [Value<'_>; 3],
+        string: impl FnOnce(i64) -> Result<Option<String>>,
+    ) -> Result<Option<Self>> {
+        let json = match (text(json), json_id.as_int()) {
+            (Some(json), _) => Some(json),
+            (None, Some(id)) => string(id)?,
+            (None, None) => None,
+        };
+        let fields = match json {
+            Some(json) => fields_of_json(&json),
+            None if binary == Value::Null => return Ok(None),
+            None => schemas.decode(binary),
+        };
+        Ok(Some(Self {
+            is_damaged: fields.is_none(),
+            fields: fields.unwrap_or_default(),
+        }))
+    }
+}
+
+fn fields_of_json(json: &str) -> Option<Vec<Named>> {
+    Some(match serde_json::from_str(json).ok()? {
+        serde_json::Value::Object(object) => object.into_iter().map(json_field).collect(),
+        other => vec![Named {
+            name: "json".to_owned(),
+            kind: 0,
+            value: Field::Text(other.to_string()),
+        }],
+    })
+}
+
+fn json_field((name, value): (String, serde_json::Value)) -> Named {
+    let value = match value {
+        serde_json::Value::String(text) => Field::Text(text),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(value), _) => Field::Int(value),
+            (None, Some(value)) => Field::UInt(value),
+            _ => Field::Real(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        other => Field::Text(other.to_string()),
+    };
+    Named {
+        name,
+        kind: 0,
+        value,
+    }
+}
+
 impl Schemas {
     pub(crate) fn read(export: &Export) -> Result<Self> {
         let mut schemas = Self::default();

@@ -3,6 +3,8 @@
 //! The table also holds texts that nothing refers to, such as the environment of every process of the machine. Only ids from
 //! columns that name kernels, calls, ranges, threads and symbols are ever looked up.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 use sqlite_scan::{Leaves, Lookup, Pick, Value};
 
@@ -52,10 +54,13 @@ impl<'e> Strings<'e> {
 
 /// Returns a text, with U+FFFD for what is not UTF-8.
 pub(crate) fn text(value: Value<'_>) -> Option<String> {
+    lossy(value).map(Cow::into_owned)
+}
+
+/// Returns a text as [`text`] does, without a copy of what is UTF-8.
+pub(crate) fn lossy(value: Value<'_>) -> Option<Cow<'_, str>> {
     match value {
-        Value::Text(bytes) | Value::Blob(bytes) => {
-            Some(String::from_utf8_lossy(bytes).into_owned())
-        }
+        Value::Text(bytes) | Value::Blob(bytes) => Some(String::from_utf8_lossy(bytes)),
         _ => None,
     }
 }

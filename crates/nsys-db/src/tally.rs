@@ -16,7 +16,7 @@ pub(crate) enum Span {
 /// Counts of rows, and the issues found in them.
 pub(crate) struct Tally {
     /// Start of the collection.
-    start_ns: i64,
+    pub(crate) start_ns: i64,
     places: usize,
     /// Rows left out because they ended before the collection.
     pub(crate) before: u64,

@@ -397,8 +397,8 @@ pub(crate) fn load(
         }
     }
     if let Some(take) = take {
-        load.launches = take.launches;
-        if let Some(rest) = nsys_db::pass(export, &load, take.each)? {
+        load.launches = take.deciding.is_some();
+        if let Some(rest) = nsys_db::pass(export, &load, take.deciding, take.each)? {
             return Ok((rest, true));
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use byte_source::{Progress, Source};
 use cli::{InputArgs, ProgressLine, Stage, VerbosityArgs};
+use nsys_db::Deciding;
 use perfetto_reader::{ArgPolicy, ReadOptions, SOURCE_INCOMPLETE};
 use trace_model::parallel::in_parallel;
 use trace_model::{IssueKind, Severity, Trace};
@@ -63,8 +64,8 @@ pub fn read(
 /// Takes GPU activities as they come.
 pub(crate) struct Take<'t> {
     pub(crate) each: &'t mut dyn FnMut(&nsys_db::Work<'_>),
-    /// Whether to find the calls that launched them.
-    pub(crate) launches: bool,
+    /// If given, the calls that launched them are found, and the operators around these that can tell what kernels do.
+    pub(crate) deciding: Option<Deciding<'t>>,
 }
 
 /// Reads a trace without a report; with `-v` prints the time it took. If there is a `take` and the format allows, GPU activities
@@ -312,14 +313,15 @@ pub fn read_each<T: Send>(
     let never = || None::<()>;
     let take = |(): &mut (), _: &nsys_db::Work<'_>| {};
     let analyse = |read: &NamedTrace, _: Option<()>| analyse(read);
-    let passing = (never, take, false);
+    let passing = (never, take, None);
     read_each_passing(paths, input, verbosity, choose, passing, analyse)
 }
 
 /// Reads several traces as [`read_each`] does. If `fresh` returns a state and the format allows, the GPU activities of a trace
 /// are not kept: they go to `take` one after the other in order of start, with that state, which `analyse` then gets together
-/// with the trace of the rest. `launches` says whether the calls that launched them are looked for. Memory grows by a few bytes
-/// for each activity.
+/// with the trace of the rest. With `deciding`, the calls that launched them are looked for, and the operators around these that
+/// can tell what kernels do; without it, a recording that has operators is read as a trace. Memory grows by a few bytes for each
+/// activity.
 ///
 /// # Errors
 ///
@@ -329,10 +331,10 @@ pub fn read_each_passing<T: Send, C>(
     input: &InputArgs,
     verbosity: VerbosityArgs,
     choose: impl Fn(&mut ReadOptions) + Sync,
-    (fresh, take, launches): (
+    (fresh, take, deciding): (
         impl Fn() -> Option<C> + Sync,
         impl Fn(&mut C, &nsys_db::Work<'_>) + Sync,
-        bool,
+        Option<Deciding<'_>>,
     ),
     analyse: impl Fn(&NamedTrace, Option<C>) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<ReadEach<T>> {
@@ -353,7 +355,7 @@ pub fn read_each_passing<T: Send, C>(
         let mut pass = state
             .as_mut()
             .map(|state| |work: &nsys_db::Work<'_>| take(state, work));
-        let pass = pass.as_mut().map(|each| Take { each, launches });
+        let pass = pass.as_mut().map(|each| Take { each, deciding });
         let (mut read, is_passed) = read_quietly(
             path,
             input,

@@ -26,6 +26,8 @@ mod inputs;
 #[cfg(test)]
 mod nsys;
 #[cfg(test)]
+mod nsys_operators;
+#[cfg(test)]
 mod outlines;
 #[cfg(test)]
 mod rewrite;

@@ -244,7 +244,7 @@ fn a_parquet_folder_gives_what_the_database_gives() {
 const THREAD: i64 = (1 << 48) | (10 << 24) | 10;
 
 /// Writes an export with these tables.
-fn export(folder: &Path, name: &str, tables: &str) -> String {
+pub(crate) fn export(folder: &Path, name: &str, tables: &str) -> String {
     let path = folder.join(name);
     let base = rusqlite::Connection::open(&path).unwrap();
     base.execute_batch(&format!(
@@ -292,7 +292,7 @@ fn graphs(count: i64) -> String {
     sql
 }
 
-fn out(words: &[&str]) -> String {
+pub(crate) fn out(words: &[&str]) -> String {
     let output = run(words);
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(

@@ -18,7 +18,8 @@ fuzz_target!(|data: &[u8]| {
     options.host_names = Some(Vec::new());
     options.threads = 2;
     let mut last = i64::MIN;
-    let _ = pass(&export, &options, |work| {
+    let deciding = |name: &str| name.contains("nccl");
+    let _ = pass(&export, &options, Some(&deciding), |work| {
         assert!(last <= work.start_ns && work.start_ns <= work.end_ns);
         last = work.start_ns;
     });

@@ -9,6 +9,7 @@ use crate::host::{BACKTRACE, CALLS, RUNTIME, SYNC, is_openacc, without_version};
 use crate::ids::ProcessKey;
 use crate::links::CallStarts;
 use crate::load::Loader;
+use crate::pass::operators::{Covered, InnerCall, Wanted, Where};
 use crate::strings::{Strings, text};
 use crate::tally::{Span, Tally};
 
@@ -28,6 +29,8 @@ struct CallsPart<'e> {
     launching: FxHashSet<ProcessKey>,
     last_launching: Option<ProcessKey>,
     graphs: Vec<(ProcessKey, i64)>,
+    inner: Vec<InnerCall>,
+    is_across: bool,
 }
 
 impl CallsPart<'_> {
@@ -51,6 +54,15 @@ impl CallsPart<'_> {
     }
 }
 
+/// What an answer needs of calls.
+pub(super) struct Calls {
+    pub(super) starts: CallStarts,
+    /// Those within operators that can matter.
+    pub(super) inner: Vec<InnerCall>,
+    /// They cross operators or are too many.
+    pub(super) is_unknown: bool,
+}
+
 /// Rows of a part of a table of which nothing but the number matters.
 struct CountPart {
     tally: Tally,
@@ -58,15 +70,15 @@ struct CountPart {
 }
 
 impl<'e> Loader<'e> {
-    pub(super) fn has_operators(&self) -> bool {
-        let strings = &self.builder.events.strings;
-        strings.iter().any(|(_, text)| text == "cpu_op")
-    }
-
-    /// Counts the calls of the host, and finds when the calls started that launched GPU activities.
-    pub(super) fn count_host(&mut self, leaves: Option<&'e Leaves>) -> Result<CallStarts> {
+    /// Counts the calls of the host, and finds when the calls started that launched GPU activities, and which of them are within
+    /// operators.
+    pub(super) fn count_host(
+        &mut self,
+        within: (&Wanted<'_>, &Covered),
+        leaves: Option<&'e Leaves>,
+    ) -> Result<Calls> {
         self.count_table(SYNC, "globalPid", false)?;
-        let starts = self.count_api(leaves)?;
+        let calls = self.count_api(within, leaves)?;
         for (table, category) in CALLS {
             self.count_table(table, "globalTid", category == "overhead")?;
         }
@@ -78,7 +90,7 @@ impl<'e> Loader<'e> {
         if self.options.counters {
             self.scheduling()?;
         }
-        Ok(starts)
+        Ok(calls)
     }
 
     fn count_table(&mut self, table: &str, process: &'static str, is_overhead: bool) -> Result<()> {
@@ -121,7 +133,11 @@ impl<'e> Loader<'e> {
         Ok(())
     }
 
-    fn count_api(&mut self, leaves: Option<&'e Leaves>) -> Result<CallStarts> {
+    fn count_api(
+        &mut self,
+        (wanted_operators, covered): (&Wanted<'_>, &Covered),
+        leaves: Option<&'e Leaves>,
+    ) -> Result<Calls> {
         let starts = CallStarts::new(
             self.linked.take().unwrap_or_default(),
             self.options.launches,
@@ -148,6 +164,8 @@ impl<'e> Loader<'e> {
                     launching: FxHashSet::default(),
                     last_launching: None,
                     graphs: Vec::new(),
+                    inner: Vec::new(),
+                    is_across: false,
                 })
             },
             |part, row, [start, end, class, thread, correlation, name]| {
@@ -171,6 +189,20 @@ impl<'e> Loader<'e> {
                 let launches = call.launches || call.launches_graph;
                 let id = correlation.as_int().filter(|id| *id != 0);
                 let is_linked = id.is_some_and(|id| starts.add(process, id, start, launches));
+                if let (true, false, Some(id)) = (is_linked, covered.is_empty(), id) {
+                    let inner = InnerCall {
+                        thread,
+                        times: (start, end),
+                        row,
+                        correlation: id,
+                        launches_graph: call.launches_graph,
+                    };
+                    match covered.place(thread, inner.times) {
+                        Where::Outside => {}
+                        Where::Inside if wanted_operators.may_keep() => part.inner.push(inner),
+                        _ => part.is_across = true,
+                    }
+                }
                 match is_early {
                     // What it launched may have run in the collection.
                     true if !is_linked => part.tally.before += 1,
@@ -190,7 +222,10 @@ impl<'e> Loader<'e> {
                 Ok(())
             },
         )?;
+        let (mut inner, mut is_unknown) = (Vec::new(), false);
         for part in parts {
+            inner.extend(part.inner);
+            is_unknown |= part.is_across;
             self.tally.absorb(part.tally);
             self.count_rows(RUNTIME, part.rows);
             self.counts.api_calls += part.rows;
@@ -198,6 +233,10 @@ impl<'e> Loader<'e> {
             let graphs = part.graphs.into_iter().map(|key| (key, false));
             self.graph_launches.extend(graphs);
         }
-        Ok(starts)
+        Ok(Calls {
+            starts,
+            inner,
+            is_unknown,
+        })
     }
 }

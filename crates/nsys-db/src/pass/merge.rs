@@ -5,6 +5,7 @@ use std::sync::mpsc::Receiver;
 use rustc_hash::FxHashMap;
 
 use crate::error::Result;
+use crate::pass::operators::Around;
 use crate::pass::rows::{Batch, Row, Rows, Totals};
 use crate::pass::{Work, WorkKind};
 
@@ -68,7 +69,7 @@ impl<'p> Input<'p> {
 /// Names of all tables.
 #[derive(Default)]
 pub(super) struct AllNames {
-    pub(super) numbers: FxHashMap<String, usize>,
+    numbers: FxHashMap<String, usize>,
     pub(super) texts: Vec<String>,
 }
 
@@ -83,13 +84,21 @@ impl AllNames {
 }
 
 /// Several tables in order of start.
-#[derive(Default)]
 pub(super) struct Merge<'p> {
     pub(super) inputs: Vec<Input<'p>>,
-    pub(super) names: AllNames,
+    names: AllNames,
+    around: &'p Around,
 }
 
-impl Merge<'_> {
+impl<'p> Merge<'p> {
+    pub(super) fn new(around: &'p Around) -> Self {
+        Self {
+            inputs: Vec::new(),
+            names: AllNames::default(),
+            around,
+        }
+    }
+
     pub(super) fn run(&mut self, each: &mut impl FnMut(&Work<'_>)) -> Result<()> {
         let mut heads = Vec::with_capacity(self.inputs.len());
         for input in &mut self.inputs {
@@ -125,6 +134,10 @@ impl Merge<'_> {
                     device: row.device,
                     stream: row.stream,
                     launch_ns: row.launch_ns,
+                    operators: row.operators.map(|number| {
+                        let list = self.around.list(number);
+                        (number as usize, list)
+                    }),
                 });
             }
             let head = input.head(&mut self.names)?;

@@ -5,16 +5,20 @@
 
 mod host;
 mod merge;
+pub(crate) mod operators;
+mod ranges;
 mod rows;
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use rustc_hash::FxHashSet;
 use sqlite_scan::{Cursor, Leaves};
 use trace_model::Trace;
 
 use self::merge::{Feed, Input, Merge};
+use self::operators::{Around, Covered, Wanted};
 use self::rows::{Names, Rows, Totals, columns_of, kind_of};
 use crate::device::TABLES;
 use crate::error::Result;
@@ -22,10 +26,14 @@ use crate::export::Export;
 use crate::ids::ProcessKey;
 use crate::links::CallStarts;
 use crate::load::{LoadOptions, Loader};
+use crate::operator::Operator;
 use crate::strings::Strings;
 
 /// Batches of rows that may wait between two threads.
 const WAITING: usize = 4;
+
+/// Says of the name of an operator whether it can tell what a kernel does that was launched within it.
+pub type Deciding<'d> = &'d (dyn Fn(&str) -> bool + Sync);
 
 /// Kind of a GPU activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,14 +68,21 @@ pub struct Work<'a> {
     pub stream: i64,
     /// Start of the call that launched it, if that was recorded and is wanted ([`LoadOptions::launches`]).
     pub launch_ns: Option<i64>,
+    /// Names of the operators around the call that launched it, innermost first, and the number of this list: equal lists have
+    /// equal numbers. Those of a kernel end with the outermost that can tell what it does; without such a one, and for what a
+    /// graph ran, there is no list.
+    pub operators: Option<(usize, &'a [String])>,
 }
 
 /// Passes the GPU activities of an export to `each` in order of start, and returns a trace of the rest: limits, issues, and
 /// ranges whose names begin like one of [`LoadOptions::host_names`]. What the activities are, and what the trace states, is as
 /// [`load()`](crate::load()) has them.
 ///
+/// `deciding` picks the operators that can tell what a kernel does; they are found with [`LoadOptions::launches`] only. Without it,
+/// all can.
+///
 /// Returns `None`, and passes none, where this is not possible: a folder of Parquet files, no activity, rows out of
-/// order, ranges without end, or operators, which can tell what a kernel does.
+/// order, ranges without end, operators without `deciding`, or such that cross others.
 ///
 /// # Errors
 ///
@@ -75,6 +90,7 @@ pub struct Work<'a> {
 pub fn pass(
     export: &Export,
     options: &LoadOptions,
+    deciding: Option<Deciding<'_>>,
     mut each: impl FnMut(&Work<'_>),
 ) -> Result<Option<Trace>> {
     let is_whole = options.range.is_none() && options.categories.is_none();
@@ -84,20 +100,30 @@ pub fn pass(
     let leaves = export.string_leaves()?;
     let strings = Strings::new(export, leaves.as_ref())?;
     let mut loader = Loader::new(export, strings, options)?;
-    if loader.has_open_ranges()? {
-        return Ok(None);
-    }
     let is_ordered = loader.places()?;
     if !is_ordered || loader.linked.is_none() {
         return Ok(None);
     }
-    loader.nvtx()?;
-    if loader.has_operators() {
+    let wanted = Wanted::new(deciding.filter(|_| options.launches), options.process);
+    let (names, found) = loader.nvtx_names(Some(&wanted))?;
+    if names.has_open || found.is_too_much || loader.names_operators(&found.label_ids)? {
         return Ok(None);
     }
-    let starts = loader.count_host(leaves.as_ref())?;
-    loader.pass_work(leaves.as_ref(), &starts, &mut each)?;
-    drop(starts);
+    let Some(covered) = Covered::new(found) else {
+        return Ok(None);
+    };
+    let operators = loader.count_ranges((&names, &wanted, &covered), leaves.as_ref())?;
+    let calls = loader.count_host((&wanted, &covered), leaves.as_ref())?;
+    if operators.is_unknown || calls.is_unknown {
+        return Ok(None);
+    }
+    let (names, starts) = (&operators.names.texts, &calls.starts);
+    let Some(around) = Around::new(&operators.list, names, &calls.inner, starts) else {
+        return Ok(None);
+    };
+    drop(operators);
+    loader.pass_work(leaves.as_ref(), (starts, &around), &mut each)?;
+    drop(calls);
     loader.only_counts = true;
     loader.events_beside_work()?;
     loader.only_counts = false;
@@ -105,10 +131,22 @@ pub fn pass(
 }
 
 impl<'e> Loader<'e> {
+    /// Returns `true` if a string of these is the label of an operator. PyTorch writes labels as texts, so that such operators are not
+    /// followed.
+    fn names_operators(&mut self, ids: &FxHashSet<i64>) -> Result<bool> {
+        for id in ids {
+            let label = self.text_of(*id)?;
+            if label.is_some_and(|label| Operator::parse(&label).is_some()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn pass_work(
         &mut self,
         string_leaves: Option<&'e Leaves>,
-        starts: &CallStarts,
+        (starts, around): (&CallStarts, &Around),
         each: &mut impl FnMut(&Work<'_>),
     ) -> Result<()> {
         let Some(database) = self.export.database() else {
@@ -134,6 +172,7 @@ impl<'e> Loader<'e> {
                 strings: Strings::new(self.export, string_leaves)?,
                 identity: identity.as_ref(),
                 starts,
+                around,
                 graph_launches: &graph_launches,
                 wanted: self.options.process,
                 missing,
@@ -146,7 +185,7 @@ impl<'e> Loader<'e> {
         let threads = self.options.threads;
         let merged = thread::scope(|scope| {
             let mut handles = Vec::new();
-            let mut merge = Merge::default();
+            let mut merge = Merge::new(around);
             for (at, mut rows) in feeds.into_iter().enumerate() {
                 let kind = rows.kind;
                 // The first table is that of kernels, mostly the largest.

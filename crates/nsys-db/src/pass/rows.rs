@@ -9,6 +9,7 @@ use crate::identity::{Identity, Recorded};
 use crate::ids::ProcessKey;
 use crate::links::CallStarts;
 use crate::pass::WorkKind;
+use crate::pass::operators::Around;
 use crate::strings::{Strings, text};
 use crate::tally::Tally;
 
@@ -47,6 +48,8 @@ pub(super) struct Row {
     pub(super) stream: i64,
     pub(super) launch_ns: Option<i64>,
     pub(super) name: Option<u32>,
+    /// Number of the list of operators around its call.
+    pub(super) operators: Option<u32>,
 }
 
 /// Counts of the rows of one table.
@@ -104,6 +107,7 @@ pub(super) struct Rows<'p> {
     pub(super) strings: Strings<'p>,
     pub(super) identity: Option<&'p Identity>,
     pub(super) starts: &'p CallStarts,
+    pub(super) around: &'p Around,
     pub(super) graph_launches: &'p FxHashMap<(ProcessKey, i64), bool>,
     pub(super) wanted: Option<ProcessKey>,
     pub(super) missing: ProcessKey,
@@ -180,6 +184,10 @@ impl Rows<'_> {
                 stream,
                 launch_ns: id.and_then(|id| self.starts.of(process, id)),
                 name,
+                operators: match self.kind {
+                    WorkKind::Kernel => id.and_then(|id| self.around.of(process, id)),
+                    _ => None,
+                },
             });
         }
         Ok(Some(batch))

@@ -64,7 +64,7 @@ fn passed(made: &Made, threads: usize) -> Option<(Passed, usize)> {
     options.threads = threads;
     let mut starts = Vec::new();
     let export = Export::open(made.path()).unwrap();
-    let rest = nsys_db::pass(&export, &options, |work| {
+    let rest = nsys_db::pass(&export, &options, None, |work| {
         starts.push((work.start_ns, work.launch_ns));
     });
     Some((starts, rest.unwrap()?.len()))
@@ -105,7 +105,7 @@ fn activities_are_passed_on_in_order_of_start_and_not_kept() {
     (options.host_names, options.launches) = (Some(Vec::new()), false);
     let export = Export::open(made.path()).unwrap();
     let mut count = 0;
-    let rest = nsys_db::pass(&export, &options, |work| {
+    let rest = nsys_db::pass(&export, &options, None, |work| {
         assert_eq!(work.launch_ns, None);
         count += 1;
     });
@@ -113,7 +113,7 @@ fn activities_are_passed_on_in_order_of_start_and_not_kept() {
         (count, rest.unwrap().unwrap().meta().events),
         (want.len(), 10_803)
     );
-    // Operators can tell what a kernel does; ranges without end depend on what is around them.
+    // Operators can tell what a kernel does, if it is not asked which can; ranges without end depend on what is around them.
     made.ranges();
     made.range(1, (0, Some(900)), 59, "step", 0);
     assert_eq!(passed(&made, 2), Some((want, 0)));
@@ -126,4 +126,82 @@ fn activities_are_passed_on_in_order_of_start_and_not_kept() {
     assert!(passed(&made, 2).is_some());
     made.kernel(1, (50, 60), (0, 7), 0, gemm);
     assert_eq!(passed(&made, 2), None);
+}
+
+/// The lists of operators that are passed on, with the starts of their activities; `None` if the export must be read whole.
+fn operators(made: &Made, threads: usize) -> Option<Vec<(i64, Option<Vec<String>>)>> {
+    let mut options = LoadOptions::default();
+    options.host_names = Some(Vec::new());
+    options.threads = threads;
+    let mut lists = Vec::new();
+    let export = Export::open(made.path()).unwrap();
+    let deciding = |name: &str| name.starts_with("c10d::");
+    let rest = nsys_db::pass(&export, &options, Some(&deciding), |work| {
+        lists.push((
+            work.start_ns,
+            work.operators.map(|(_, names)| names.to_vec()),
+        ));
+    });
+    rest.unwrap()?;
+    Some(lists)
+}
+
+#[test]
+fn operators_are_passed_on_within_those_that_can_decide() {
+    let mut made = Made::new();
+    let (k, launch, graph) = (
+        made.string("k"),
+        made.string("cudaLaunchKernel"),
+        made.string("cudaGraphLaunch"),
+    );
+    made.kernels().calls().ranges();
+    // Ranges of a thread: within c10d::send, its copy; beside it, an operator that decides nothing; around both, another.
+    for (times, label) in [
+        ((120, 160), "aten::copy_, seq = 1"),
+        ((110, 200), "c10d::send, seq = 2"),
+        ((220, 260), "aten::add, seq = 3, sizes = [[2]]"),
+        ((300, 310), "c10d::recv"),
+        ((100, 290), "my::layer, op_id = 4"),
+    ] {
+        made.range(10, (times.0, Some(times.1)), 59, label, 0);
+    }
+    for (id, at, name) in [
+        (1, 130, launch),
+        (2, 170, launch),
+        (3, 180, graph),
+        (4, 230, launch),
+        (5, 302, launch),
+    ] {
+        made.call(10, (at, at + 5), id, name);
+        made.kernel(10, (at + 500, at + 501), (0, 7), id, k);
+    }
+    // The id of another process is another id.
+    made.call(20, (131, 133), 1, launch);
+    made.kernel(20, (900, 901), (1, 7), 1, k);
+    let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    let want = vec![
+        (630, list(&["aten::copy_", "c10d::send"])),
+        (670, list(&["c10d::send"])),
+        (680, None),
+        (730, None),
+        (802, None),
+        (900, None),
+    ];
+    for threads in [1, 3] {
+        assert_eq!(operators(&made, threads), Some(want.clone()));
+    }
+    // Where operators cross, a trace moves some of them to other tracks.
+    made.range(10, (190, Some(210)), 59, "aten::mm, seq = 9", 0);
+    assert_eq!(operators(&made, 2), None);
+    made.sql("DELETE FROM NVTX_EVENTS WHERE start = 190");
+    made.call(10, (195, 203), 2, launch);
+    assert_eq!(operators(&made, 2), None);
+    made.sql("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE start = 195");
+    made.range(10, (112, Some(130)), 59, "phase", 0);
+    assert_eq!(operators(&made, 2), Some(want));
+    let label = made.string("c10d::barrier, seq = 8");
+    made.sql(&format!(
+        "UPDATE NVTX_EVENTS SET text = NULL, textId = {label} WHERE start = 220"
+    ));
+    assert_eq!(operators(&made, 2), None);
 }

@@ -59,11 +59,7 @@ pub(super) fn exchanges(index: &TraceIndex<'_>) -> Vec<(SliceId, Communication)>
         if index.activity(call) == Activity::GraphLaunch {
             continue;
         }
-        let decides = operators(index, slice, call).find_map(|s| {
-            let exchange = known.exchange(s);
-            let other = || known.operator(s).map(|_| None);
-            exchange.or_else(other)
-        });
+        let decides = operators(index, slice, call).find_map(|s| known.exchange(s));
         if let Some(Some(communication)) = decides {
             found.push((slice.id(), communication));
         }
@@ -138,7 +134,7 @@ impl<'v> Known<'v> {
     }
 
     fn exchange(&mut self, slice: Slice<'_>) -> Option<Option<Communication>> {
-        let look = || self.vocabulary.exchange(slice.name().unwrap_or(""));
+        let look = || self.vocabulary.exchange_of(slice.name().unwrap_or(""));
         *slot(&mut self.exchanges, slice.name_id())?.get_or_insert_with(look)
     }
 

@@ -164,6 +164,30 @@ impl Vocabulary {
         self.exchange(name).flatten().is_some()
     }
 
+    /// Returns the communication of the kernel `kernel` as [`TraceIndex::communication`] does, from its name and those of the
+    /// operators around its launch, innermost first. What a graph runs has no such operators.
+    ///
+    /// Cost: each name is matched against many patterns; cache the result for frequent names.
+    pub fn communication_within<'n>(
+        &self,
+        kernel: &str,
+        operators: impl IntoIterator<Item = &'n str>,
+    ) -> Option<Communication> {
+        let by_name = self.communication(kernel);
+        if by_name.is_some() || self.named(kernel).certainty != Certainty::Unknown {
+            return by_name;
+        }
+        let mut others = operators.into_iter().filter(|name| *name != kernel);
+        others.find_map(|name| self.exchange_of(name)).flatten()
+    }
+
+    /// Returns the communication of a kernel of unknown name that the operator `name` launches, if it decides: the inner
+    /// `None` for an operator of known kernels, which do not communicate.
+    pub(crate) fn exchange_of(&self, name: &str) -> Option<Option<Communication>> {
+        let other = || self.operator(name).map(|_| None);
+        self.exchange(name).or_else(other)
+    }
+
     /// Returns `true` if a slice of the host with this activity and name, around a launch, may decide or change the class of
     /// what is launched, or whether that communicates. Of Python functions and operators, no others need to be known for
     /// [`TraceIndex::class`].
