@@ -241,6 +241,8 @@ impl Capture {
         let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
         let mut functions: BTreeMap<FunctionKey, Series> = BTreeMap::new();
         let mut stated: BTreeMap<&str, Name> = BTreeMap::new();
+        // Rows repeat their names, and a class costs many comparisons.
+        let mut classes: BTreeMap<[Option<Name>; 3], Class> = BTreeMap::new();
         let mut times_of: BTreeMap<i64, [Vec<f64>; 2]> = BTreeMap::new();
         // Weighted by the time of the function, as the recorder weights them.
         let mut coincident: BTreeMap<(String, String, i64), Vec<Coincident>> = BTreeMap::new();
@@ -249,7 +251,9 @@ impl Capture {
                 continue;
             };
             let device = row.device.map_or("Host", text);
-            let class = Class::of(row.func_type.map_or("", text), name, device);
+            let class = *classes
+                .entry([row.func_type, row.function, row.device])
+                .or_insert_with(|| Class::of(row.func_type.map_or("", text), name, device));
             if let Some(kernel) = row.kernel_class {
                 stated.entry(name).or_insert(kernel);
             }
