@@ -1,12 +1,19 @@
-//! Runs the fuzz targets of the readers, seeded with `testdata/`.
+//! Runs the fuzz targets of the readers, seeded with `testdata/` and small exports.
 
 use crate::dataset::manifest;
 use crate::workspace::{capture, cargo, root, run as run_command};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Maximum seed size in bytes; larger seeds only slow down the search.
 const MAX_SEED: u64 = 128 << 10;
+
+/// Writes small exports of Nsight Systems into the folder that is its argument.
+const EXPORTS: &str = include_str!("seed_export.py");
+
+/// Targets that learn nothing from `testdata/`, which has no such file.
+const READ_EXPORTS: [&str; 2] = ["nsys_export", "sqlite_pages"];
 
 struct Target {
     name: String,
@@ -43,6 +50,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     let corpus = target.krate.join("fuzz/corpus").join(&target.name);
     seed(&corpus)?;
+    if READ_EXPORTS.contains(&target.name.as_str()) {
+        let mut python = Command::new("python3");
+        run_command(python.args(["-c", EXPORTS]).arg(&corpus))?;
+    }
     // cargo-fuzz uses flags of a nightly compiler; RUSTC_BOOTSTRAP makes the stable one accept
     // them.
     let time = format!("-max_total_time={seconds}");

@@ -203,9 +203,8 @@ impl<'d> Table<'d> {
         let leaves = Leaves::of(self.file, self.table.root)?;
         let parts = leaves.len().div_ceil(PART_LEAVES);
         let (next, is_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let part = |at: usize| {
+        let part = |cursor: &mut Cursor<'_>, at: usize| {
             let mut state = fresh()?;
-            let mut cursor = Cursor::new(self.file, &leaves);
             cursor.select(at * PART_LEAVES, (at + 1) * PART_LEAVES);
             while let Some((rowid, values)) = cursor.next(&pick)? {
                 each(&mut state, rowid, values)?;
@@ -214,13 +213,14 @@ impl<'d> Table<'d> {
         };
         let work = || {
             let mut done = Vec::new();
+            let mut cursor = Cursor::new(self.file, &leaves);
             // Parts are begun in order, so all before the first that fails are read to their end.
             while !is_failed.load(Ordering::Relaxed) {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 if at >= parts {
                     break;
                 }
-                let result = part(at);
+                let result = part(&mut cursor, at);
                 is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 done.push((at, result));
             }

@@ -156,11 +156,14 @@ impl Covered {
         if *from <= start && end <= *to {
             return Where::Inside;
         }
+        if end <= *from {
+            return Where::Outside;
+        }
         // All that begin before its end must lie within it.
         let behind = own.partition_point(|(from, _)| *from < end);
         let last = behind.checked_sub(1).and_then(|at| own.get(at));
         match last {
-            Some((_, last)) if behind > first && (*from < start || *last > end) => Where::Across,
+            Some((_, last)) if *from < start || *last > end => Where::Across,
             _ => Where::Outside,
         }
     }

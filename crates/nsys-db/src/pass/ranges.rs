@@ -1,7 +1,7 @@
 //! Counts ranges and marks, parts of their table on all threads, and finds the few that an answer needs.
 
 use rustc_hash::FxHashMap;
-use sqlite_scan::{Leaves, Lookup};
+use sqlite_scan::{Leaves, Lookup, Value};
 
 use crate::collective::{Call, Collectives};
 use crate::error::Result;
@@ -64,7 +64,7 @@ impl<'e> Loader<'e> {
         let schemas = Schemas::read(export)?;
         let (process_wanted, empty) = (self.options.process, &self.tally);
         let marks = self.options.host_names.as_deref().unwrap_or_default();
-        let begins = |label: &str| marks.iter().any(|mark| label.starts_with(mark));
+        let begins = |label: &[u8]| marks.iter().any(|mark| label.starts_with(mark.as_bytes()));
         let parts = export.scan_parts(
             TABLE,
             columns,
@@ -106,18 +106,18 @@ impl<'e> Loader<'e> {
                 if process_wanted.is_some_and(|wanted| wanted != process) {
                     return Ok(());
                 }
-                let label = lossy(label);
-                let is_kept = match (&label, label_id.as_int()) {
-                    (Some(label), _) => begins(label),
-                    (None, Some(id)) => match part.is_kept.get(&id) {
+                let is_kept = match (label, label_id.as_int()) {
+                    (Value::Text(label) | Value::Blob(label), _) => begins(label),
+                    (_, Some(id)) => match part.is_kept.get(&id) {
                         Some(known) => *known,
                         None => {
-                            let is_kept = part.strings.get(id)?.is_some_and(|text| begins(&text));
+                            let text = part.strings.get(id)?;
+                            let is_kept = text.is_some_and(|text| begins(text.as_bytes()));
                             part.is_kept.insert(id, is_kept);
                             is_kept
                         }
                     },
-                    (None, None) => false,
+                    (_, None) => false,
                 };
                 if is_kept {
                     part.kept.push(row);
@@ -140,12 +140,11 @@ impl<'e> Loader<'e> {
                 part.rows.entry((process, domain)).or_default()[usize::from(kind == Kind::Mark)] +=
                     1;
                 part.tally.extend(start, end.unwrap_or(start));
-                if let (Some(end), Some(label)) = (end, label)
+                if let Some(end) = end
                     && domain == 0
                     && kind == Kind::PushPop
-                    && !covered.is_empty()
                 {
-                    part.add_operator(wanted, covered, &label, (thread, (start, end), row));
+                    part.add_operator((wanted, covered), label, (thread, (start, end), row));
                 }
                 Ok(())
             },
@@ -207,16 +206,16 @@ impl RangesPart<'_> {
     /// Adds a range that is an operator within covered time.
     fn add_operator(
         &mut self,
-        wanted: &Wanted<'_>,
-        covered: &Covered,
-        label: &str,
+        (wanted, covered): (&Wanted<'_>, &Covered),
+        label: Value<'_>,
         (thread, times, row): (i64, (i64, i64), i64),
     ) {
         let place = covered.place(thread, times);
         if place == Where::Outside {
             return;
         }
-        let Some(operator) = Operator::parse(label) else {
+        let label = lossy(label).unwrap_or_default();
+        let Some(operator) = Operator::parse(&label) else {
             return;
         };
         if place == Where::Across || !wanted.may_keep() {
