@@ -180,6 +180,129 @@ fn stacked_devices_are_counted_once() {
     assert_eq!(found["devices"].as_array().map(Vec::len), Some(2));
 }
 
+/// A trace of reads of 128 KiB, one after the other and each a millisecond after the one before: half of the time on a disk, half a
+/// pause. The bio of each is queued at the volume first if there is one, and remapped to one of the disks in turn.
+fn passed_on(volumes: &[&str], disks: &[&str], remaps: bool) -> String {
+    let mut out = String::from("# tracer: nop\n");
+    let mut say = |us: u64, event: String| {
+        let (s, us) = (us / 1_000_000, us % 1_000_000);
+        let _ = writeln!(out, " job-42 [001] ..... {s}.{us:06}: {event}");
+    };
+    for n in 0..1000_u64 {
+        let t = 10_000_000 + n * 1000;
+        let disk = disks[usize::try_from(n).unwrap() % disks.len()];
+        let sector = 4096 + n / disks.len() as u64 * 256;
+        let chain: Vec<&str> = volumes.iter().chain([&disk]).copied().collect();
+        for (step, pair) in (0_u64..).zip(chain.windows(2)) {
+            let t = t - 60 + step * 10;
+            let at = n * 256;
+            say(
+                t,
+                format!("block_bio_queue: {} R {at} + 256 [job]", pair[0]),
+            );
+            let below = if pair[1] == disk { sector } else { at };
+            if remaps {
+                let event = format!("{} R {below} + 256 <- ({}) {at}", pair[1], pair[0]);
+                say(t + 5, format!("block_bio_remap: {event}"));
+            }
+        }
+        say(
+            t - 20,
+            format!("block_bio_queue: {disk} R {sector} + 256 [job]"),
+        );
+        say(
+            t,
+            format!("block_rq_issue: {disk} R 131072 () {sector} + 256 [job]"),
+        );
+        say(
+            t + 500,
+            format!("block_rq_complete: {disk} R () {sector} + 256 [0]"),
+        );
+    }
+    out
+}
+
+#[test]
+fn bios_that_are_passed_on_are_counted_once() {
+    for (volumes, disks, remaps) in [
+        (&["253,0"][..], &["8,0"][..], true),
+        (&["253,0"], &["8,0", "8,16"], true),
+        (&["253,1", "253,0"], &["8,0", "8,16"], true),
+        (&["9,0"], &["259,0", "259,1"], false),
+        (&[], &["8,0"], true),
+    ] {
+        let found = stats(&passed_on(volumes, disks, remaps), &[]);
+        let what = format!("{volumes:?} {disks:?}");
+        assert_eq!(found["metrics"]["issues"], 1000, "{what}");
+        assert_eq!(found["extra"]["queued"], 1000, "{what}");
+        let rows = found["extra"]["stage_table"].as_array().unwrap();
+        let row = |stage: &str| rows.iter().find(|row| row["stage"] == stage).unwrap();
+        assert_eq!(row("q2q")["count"], 999, "{what}");
+        assert_eq!(row("q2q")["mean_ns"], 1_000_000.0, "{what}");
+        assert_eq!(row("q2d")["mean_ns"], 20_000.0, "{what}");
+        let pairs = found["stacked_devices"].as_array().unwrap();
+        assert_eq!(pairs.is_empty(), volumes.is_empty() || !remaps, "{what}");
+        for pair in pairs {
+            assert_eq!(pair["upper_has_requests"], false, "{what}");
+            assert_eq!(pair["upper_is_left_out"], true, "{what}");
+        }
+        // One request is in flight for half of the time, on whichever disk.
+        assert_eq!(found["limit"]["limiter"], "think time", "{what}");
+        let gain = found["limit"]["most_without_pauses"].as_f64().unwrap();
+        assert!((gain - 2.0).abs() < 0.02, "{what}: {gain}");
+    }
+    // Said in words.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.txt");
+    std::fs::write(&path, passed_on(&["253,0"], &["8,0", "8,16"], true)).unwrap();
+    let text = crate::joined(&said(&["stats", path.to_str().unwrap()]));
+    for part in [
+        "Devices 8:0 and 8:16 as one (below 253:0): limited by think time",
+        "up to 2.00x of now",
+        "253:0 lies on 8:16 (remap events): bios are counted once, at 8:16",
+        "1000 bios queued, 0 merged, 1.00 bios a request",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn bios_of_partitions_are_those_of_their_disks() {
+    // The bios of the partition are queued there alone, and those of the volume there and on the partition.
+    let lines = passed_on(&["253,0"], &["8,0"], true);
+    let text_of: String = lines
+        .lines()
+        .map(|line| match line.contains("block_rq") {
+            true => format!("{line}\n"),
+            false => format!("{}\n", line.replace(" 8,0 ", " 8,1 ")),
+        })
+        .collect();
+    assert_eq!(stats(&text_of, &[])["extra"]["queued"], 1000);
+    let without: String = text_of
+        .lines()
+        .filter(|line| !line.contains("253,0"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(stats(&without, &[])["extra"]["queued"], 1000);
+}
+
+#[test]
+fn disks_of_two_applications_keep_their_own_pauses() {
+    // Each serves one request at a time, at its own pace, and they overlap.
+    let requests = (0..1000_u64).flat_map(|n| {
+        let t = 1_000_000 + n * 1000;
+        let other = 1_000_000 + n * 1370;
+        [
+            (t, t + 200, "8,0", n * 128),
+            (other, other + 200, "8,16", n * 128),
+        ]
+    });
+    let found = stats(&trace(&requests.collect::<Vec<Request>>(), &[]), &[]);
+    assert!(found["limit"]["as_one"].is_null());
+    let gain = found["limit"]["most_without_pauses"].as_f64().unwrap();
+    assert!((gain - 5.0).abs() < 0.05, "{gain}");
+}
+
 #[test]
 fn the_most_limiting_device_leads_and_is_named() {
     // A slow device, busy nearly all the time, beside a fast one that moves as much or more.

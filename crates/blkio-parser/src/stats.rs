@@ -2,6 +2,7 @@
 
 mod groups;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -16,7 +17,7 @@ use crate::analyse::devices::{MAX_DEVICES, Parts, Split};
 use crate::analyse::duplicates::Duplicates;
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
-use crate::analyse::nesting::{Evidence, Nesting};
+use crate::analyse::nesting::{Evidence, Nesting, may_lie_on_others};
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
@@ -176,6 +177,8 @@ pub struct Stats {
     pub stacked: Vec<Stacked>,
     /// The analyses of the devices that are left out of the totals since they lie on others.
     pub apart: Vec<(u32, Stats)>,
+    /// Devices whose bios are left out, since the trace shows neither requests for them nor where they go on.
+    pub bios_left_out: Vec<u32>,
 }
 
 /// A device whose requests cause requests of another device of the same trace.
@@ -190,6 +193,8 @@ pub struct Stacked {
     pub evidence: Evidence,
     /// `true` if the upper device is left out of the analyses.
     pub is_left_out: bool,
+    /// `false` if the upper device has no requests of its own: it passes its bios on, which are queued at the device below again.
+    pub upper_has_requests: bool,
     /// Share of the upper device's bytes that requests of lower devices of the trace were found for.
     pub share_below: Option<f64>,
 }
@@ -217,6 +222,8 @@ struct Passed {
     sets: Vec<GroupSet>,
     /// Devices with requests, in order of their first one.
     devices: Vec<u32>,
+    /// Devices at which bios were queued.
+    queued: BTreeSet<u32>,
     nesting: Nesting,
 }
 
@@ -250,12 +257,49 @@ impl Passed {
                     lower,
                     evidence,
                     is_left_out: false,
+                    upper_has_requests: true,
                     share_below: self.nesting.share_below(upper),
                 });
             }
         }
+        found.extend(self.passed_on());
         found.sort_unstable_by_key(|pair| (pair.upper, pair.lower));
         found
+    }
+
+    /// Devices that pass their bios on to others, where these are queued again. The bios of a partition are queued once.
+    fn passed_on(&self) -> impl Iterator<Item = Stacked> {
+        let queued = &self.queued;
+        let remaps = self.outcome.counts().remaps.into_iter();
+        let pairs = remaps.filter(|(upper, lower)| {
+            queued.contains(upper) && queued.contains(lower) && !self.devices.contains(upper)
+        });
+        pairs.map(|(upper, lower)| Stacked {
+            upper,
+            lower,
+            evidence: Evidence::Remap,
+            is_left_out: false,
+            upper_has_requests: false,
+            share_below: None,
+        })
+    }
+
+    /// Devices of which the trace has bios alone, while others have bios and requests: what issues the former is not told by the trace, and a
+    /// request of the latter has none of them.
+    fn without_requests(&self) -> Vec<u32> {
+        let has_requests = |dev: &u32| self.devices.contains(dev);
+        if !self.queued.iter().any(has_requests) {
+            return Vec::new();
+        }
+        let remaps = self.outcome.counts().remaps;
+        let is_remapped = |dev: u32| remaps.iter().any(|(upper, _)| *upper == dev);
+        let bios = self.queued.iter().filter(|dev| !has_requests(dev));
+        let apart = bios.filter(|dev| {
+            // One of the same driver may be a partition of a disk with requests.
+            let is_alike = self.devices.iter().any(|other| other >> 20 == **dev >> 20);
+            !is_remapped(**dev) && !is_alike && may_lie_on_others(**dev, &self.outcome.symbols)
+        });
+        apart.copied().collect()
     }
 }
 
@@ -265,7 +309,7 @@ impl Stats {
     /// Memory follows what was touched (distinct blocks, distinct request borders, bins of time), not the number of lines.
     ///
     /// Devices are told apart: places are those of each device, and totals are sums. Where the trace shows that a device lies
-    /// on others (device mapper, RAID, loop), its requests are there twice; the inputs are then read again without the upper
+    /// on others (device mapper, RAID, loop), its requests or bios are there twice; the inputs are then read again without the upper
     /// device, which is not possible for pipes.
     ///
     /// # Errors
@@ -277,10 +321,22 @@ impl Stats {
             None => passed.stacked(),
             Some(_) => Vec::new(),
         };
+        let alone = match options.devices {
+            None => passed.without_requests(),
+            Some(_) => Vec::new(),
+        };
         let is_upper = |dev: &u32| stacked.iter().any(|pair| pair.upper == *dev);
         let kept = passed.devices.iter().copied().filter(|dev| !is_upper(dev));
-        let kept: Vec<u32> = kept.collect();
-        let leaves_out = !kept.is_empty() && kept.len() < passed.devices.len();
+        let mut kept: Vec<u32> = kept.collect();
+        let passes_on = passed
+            .queued
+            .iter()
+            .any(|dev| is_upper(dev) || alone.contains(dev));
+        let leaves_out = !kept.is_empty() && (kept.len() < passed.devices.len() || passes_on);
+        // Bios of partitions belong to the requests of their disks.
+        let bios = passed.queued.iter().copied();
+        let bios = bios.filter(|dev| !passed.devices.contains(dev));
+        kept.extend(bios.filter(|dev| !is_upper(dev) && !alone.contains(dev)));
         let uppers = passed.devices.iter().copied().filter(is_upper);
         let mut apart: Vec<u32> = uppers.take(MAX_DEVICES).collect();
         apart.sort_unstable();
@@ -304,6 +360,11 @@ impl Stats {
         };
         let mut stats = Self::assemble(passed, &apart);
         stats.stacked = stacked;
+        stats.bios_left_out = if leaves_out && again {
+            alone
+        } else {
+            Vec::new()
+        };
         Ok(stats)
     }
 
@@ -348,11 +409,12 @@ impl Stats {
                     name: name.unwrap_or_default(),
                 })?);
             }
-            let (devices, nesting) = split.finish();
+            let (devices, queued, nesting) = split.finish();
             Ok(Passed {
                 outcome: outcome?,
                 sets,
                 devices,
+                queued,
                 nesting,
             })
         })
@@ -423,6 +485,7 @@ impl Stats {
             devices: Vec::new(),
             stacked: Vec::new(),
             apart: Vec::new(),
+            bios_left_out: Vec::new(),
         };
         for group in groups {
             match group {

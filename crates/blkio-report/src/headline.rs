@@ -142,6 +142,9 @@ fn with_other_phase(whole: &Value, longest: &Value) -> Value {
 /// The answer for several devices: that of the most limiting one, and what the others are limited by.
 fn of_devices(document: &Value) -> String {
     let lead = &document["limit"];
+    if lead["as_one"].is_object() {
+        return together(lead);
+    }
     let name = lead["device"].as_str().unwrap_or("-");
     let devices = document["devices"].as_array().into_iter().flatten();
     let busy_ns = |of: &Value| of["queue_depth"]["all"]["busy_ns"].as_u64();
@@ -176,6 +179,25 @@ fn of_devices(document: &Value) -> String {
         "Device {name}, {why}: {} Others: {}.",
         lower(&sentence(lead, &Value::Null)),
         others.join(", ")
+    )
+}
+
+/// The answer for devices whose pauses are turns on the others.
+fn together(lead: &Value) -> String {
+    let names = lead["as_one"]["devices"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(Value::as_str).collect();
+    let why = match lead["as_one"]["volume"].as_str() {
+        Some(volume) => format!("below {volume}"),
+        None => "one request at a time over all".to_owned(),
+    };
+    let named = names.get(..OTHERS + 1).unwrap_or(&names);
+    let devices = match names.len() - named.len() {
+        0 => named.join(" and "),
+        more => format!("{} and {more} more", named.join(", ")),
+    };
+    format!(
+        "Devices {devices} as one ({why}): {}",
+        lower(&sentence(lead, &Value::Null))
     )
 }
 

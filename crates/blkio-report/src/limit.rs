@@ -418,6 +418,15 @@ impl Load {
         all.idle_share() < IDLE && all.idle_share() * 2.0 < self.idle_share()
     }
 
+    /// Returns `true` if requests come one at a time over all devices, given those of all as one: of devices that work independently, some would
+    /// have been in flight together by chance. The pauses of a device then are also turns on the others.
+    #[must_use]
+    pub fn is_one_of_a_sequence(&self, all: &Self) -> bool {
+        let others_ns = all.busy_ns.saturating_sub(self.busy_ns) as f64;
+        let by_chance = self.requests as f64 * others_ns / (all.time_ns as f64).max(1.0);
+        all.max_depth == 1 && by_chance >= MISSED
+    }
+
     /// Returns the mean number of requests in flight while there are any.
     #[must_use]
     pub fn depth_while_busy(&self) -> f64 {

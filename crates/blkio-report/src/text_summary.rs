@@ -124,14 +124,19 @@ fn devices(document: &Value, out: &mut String) -> fmt::Result {
         let name = |key: &str| pair[key].as_str().unwrap_or("-");
         let (upper, lower) = (name("upper"), name("lower"));
         let share = pair["share_of_upper_found_below"].as_f64();
-        let counted = if pair["upper_is_left_out"] == true {
-            format!("counted once, at {lower}; --device {upper} shows the other")
-        } else {
-            format!("counted twice; --device {lower} counts them once")
+        let counted = match pair["upper_has_requests"] == false {
+            true if pair["upper_is_left_out"] == true => {
+                format!("bios are counted once, at {lower}")
+            }
+            true => format!("bios are counted twice; --device {lower} counts them once"),
+            false if pair["upper_is_left_out"] == true => {
+                format!("requests are counted once, at {lower}; --device {upper} shows the other")
+            }
+            false => format!("requests are counted twice; --device {lower} counts them once"),
         };
         writeln!(
             out,
-            "{upper} lies on {lower} ({}): requests are {counted}",
+            "{upper} lies on {lower} ({}): {counted}",
             name("evidence")
         )?;
         if let Some(share) = share.filter(|share| *share < 0.9) {

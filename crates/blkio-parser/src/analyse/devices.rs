@@ -3,6 +3,7 @@
 //! Sectors count from the beginning of each device, so places of two devices must not be mixed. With more than one device the
 //! analyses run once over all events, with each device's sectors moved to a range of its own, and once for each device.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -41,6 +42,8 @@ pub(crate) struct Split {
     /// Devices with requests, in order of their first one.
     devices: Vec<u32>,
     numbers: FxHashMap<u32, usize>,
+    /// Devices at which bios with data were queued.
+    queued: BTreeSet<u32>,
     /// The runs of all that is kept, and those of each device.
     all_runs: Runs,
     runs: Vec<Runs>,
@@ -56,15 +59,16 @@ impl Split {
             apart: apart.iter().map(|dev| (*dev, Runs::within(grid))).collect(),
             devices: Vec::new(),
             numbers: FxHashMap::default(),
+            queued: BTreeSet::new(),
             all_runs: Runs::within(grid),
             runs: Vec::new(),
             nesting: Nesting::default(),
         }
     }
 
-    /// Devices with requests in order of their first one, and which of them lie inside others.
-    pub(crate) fn finish(self) -> (Vec<u32>, Nesting) {
-        (self.devices, self.nesting)
+    /// Devices with requests in order of their first one, those with bios, and which requests lie inside others.
+    pub(crate) fn finish(self) -> (Vec<u32>, BTreeSet<u32>, Nesting) {
+        (self.devices, self.queued, self.nesting)
     }
 
     /// Divides the next events.
@@ -131,10 +135,19 @@ impl Split {
         Arc::new(events.iter().filter(is_kept).copied().collect())
     }
 
-    /// Notes devices that have requests.
+    /// Notes devices that have requests, and those that have bios.
     fn find(&mut self, events: &[Event]) {
-        let mut last = None;
+        let (mut last, mut last_queued) = (None, None);
         for event in events {
+            if event.kind == EventKind::Queue {
+                let is_data = event.direction.is_data() && event.nr_sector > 0;
+                let is_new = is_data && last_queued != Some(event.dev);
+                if is_new && self.queued.len() < MAX_RANGES {
+                    self.queued.insert(event.dev);
+                    last_queued = Some(event.dev);
+                }
+                continue;
+            }
             let is_request = matches!(event.kind, EventKind::Issue | EventKind::Complete);
             if !is_request || last == Some(event.dev) {
                 continue;

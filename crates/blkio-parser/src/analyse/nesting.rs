@@ -448,6 +448,11 @@ impl Nesting {
     }
 }
 
+/// Returns `true` if a device may lie on others, by its number or name.
+pub(crate) fn may_lie_on_others(dev: u32, symbols: &Symbols) -> bool {
+    Stackable::of(dev, symbols) != Stackable::Never
+}
+
 /// `true` if a device can lie on others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stackable {

@@ -303,7 +303,9 @@ pub(super) fn pair(stats: [&Stats; 2], documents: [&Value; 2]) -> Pairs {
     let [a, b] = stats;
     let numbers = |of: &Stats| of.devices.iter().map(|(dev, _)| *dev).collect::<Vec<_>>();
     // Of devices that serve in turns, depth and pauses are those of all.
-    let in_turns = documents.iter().all(|of| of["limit"]["turns"].is_object());
+    let in_turns = documents
+        .iter()
+        .all(|of| of["limit"]["turns"].is_object() || of["limit"]["as_one"].is_object());
     let are_same = !a.devices.is_empty() && numbers(a) == numbers(b) && !in_turns;
     if are_same && found.reason.is_none() {
         let mut each = Pairs {

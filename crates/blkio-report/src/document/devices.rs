@@ -90,6 +90,7 @@ pub(super) fn stacked(stats: &Stats) -> Value {
                 "lower": symbols.device_name(pair.lower),
                 "evidence": pair.evidence.text(),
                 "upper_is_left_out": pair.is_left_out,
+                "upper_has_requests": pair.upper_has_requests,
                 "share_of_upper_found_below": pair.share_below,
             })
         })

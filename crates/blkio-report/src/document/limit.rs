@@ -9,7 +9,8 @@ use crate::loss::Loss;
 use blkio_parser::Stats;
 
 /// Returns the verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
-/// With several devices, the verdict is that of the most limiting one, which it names: depth and pauses belong to one device.
+/// With several devices, the verdict is that of the most limiting one, which it names: depth and pauses belong to one device. Where it waits for
+/// the application and all devices serve one volume, or one request after the other, the verdict is that of all as one (`as_one`).
 pub(super) fn limit(
     stats: &Stats,
     from_ns: u64,
@@ -29,18 +30,59 @@ pub(super) fn limit(
     let loads: Vec<&Load> = found.iter().map(|(_, load, _)| load).collect();
     let lead = most_limiting(&loads, yardstick)?;
     let count = found.len();
+    let devices: Vec<u32> = found.iter().map(|(dev, _, _)| *dev).collect();
     let (dev, load, mut value) = found.into_iter().nth(lead)?;
     if count > 1
         && let Some((all, of_all)) = of_one(stats, from_ns, until_ns, yardstick)
         && load.limiter(yardstick) == Limiter::ThinkTime
-        && load.takes_turns(&all)
     {
-        in_turns(&mut value, &of_all);
+        let volume = volume_of(stats, &devices);
+        if load.takes_turns(&all) {
+            in_turns(&mut value, &of_all);
+        } else if volume.is_some() || load.is_one_of_a_sequence(&all) {
+            return Some(as_one(of_all, stats, &devices, volume));
+        }
     }
     value["device"] = stats.outcome.symbols.device_name(dev).into();
     value["devices"] = count.into();
     value["is_saturated"] = load.limiter(yardstick).is_saturated().into();
     Some(value)
+}
+
+/// Returns a device that lies on all of these, directly or by way of others.
+fn volume_of(stats: &Stats, devices: &[u32]) -> Option<u32> {
+    let below = |upper: u32| {
+        let mut found = BTreeSet::from([upper]);
+        let mut open = vec![upper];
+        while let Some(upper) = open.pop() {
+            let pairs = stats.stacked.iter().filter(|pair| pair.upper == upper);
+            open.extend(
+                pairs
+                    .map(|pair| pair.lower)
+                    .filter(|lower| found.insert(*lower)),
+            );
+        }
+        found
+    };
+    let mut uppers = stats.stacked.iter().map(|pair| pair.upper);
+    uppers.find(|upper| {
+        let below = below(*upper);
+        devices
+            .iter()
+            .all(|dev| dev != upper && below.contains(dev))
+    })
+}
+
+/// The verdict on devices that serve one volume, or one request after the other: the pauses of one are turns on the others, so that those of
+/// the application are those of all.
+fn as_one(mut of_all: Value, stats: &Stats, devices: &[u32], volume: Option<u32>) -> Value {
+    let name = |dev: &u32| stats.outcome.symbols.device_name(*dev);
+    let names: Vec<String> = devices.iter().map(name).collect();
+    of_all["device"] = names.join("+").into();
+    of_all["devices"] = names.len().into();
+    of_all["as_one"] = json!({"devices": names, "volume": volume.as_ref().map(name)});
+    of_all["is_saturated"] = false.into();
+    of_all
 }
 
 /// Notes that a device is idle because requests go to the other devices then: what it lacks is requests at a time.

@@ -119,11 +119,22 @@ pub fn quality(stats: &Stats) -> Value {
         ));
     }
     for pair in stats.stacked.iter().filter(|pair| !pair.is_left_out) {
+        let what = if pair.upper_has_requests {
+            "requests"
+        } else {
+            "bios"
+        };
         warnings.push(format!(
-            "device {} lies on {} ({}): its requests are counted twice; choose one device",
+            "device {} lies on {} ({}): its {what} are counted twice; choose one device",
             outcome.symbols.device_name(pair.upper),
             outcome.symbols.device_name(pair.lower),
             pair.evidence.text(),
+        ));
+    }
+    for dev in &stats.bios_left_out {
+        warnings.push(format!(
+            "device {} has bios but no requests: they are not counted, since they are queued again at the devices that it lies on",
+            outcome.symbols.device_name(*dev),
         ));
     }
     if stats.duplicates.count > 0 {

@@ -123,8 +123,13 @@ fn devices(document: &Value) -> Option<Section> {
         } else {
             "twice"
         };
+        let what = if pair["upper_has_requests"] == false {
+            "bios"
+        } else {
+            "requests"
+        };
         section = section.text(&format!(
-            "{} lies on {} ({}): requests are counted {counted}.",
+            "{} lies on {} ({}): {what} are counted {counted}.",
             name("upper"),
             name("lower"),
             name("evidence")
