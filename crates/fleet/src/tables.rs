@@ -1,4 +1,4 @@
-//! The results as tables.
+//! The results as tables. Files have the names of the columns, the page and text have their titles.
 
 use critical_path::Group;
 use report::{Cell, Column, Result, SchemaVersion, Table, Unit};
@@ -13,7 +13,10 @@ pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 3);
 
 /// Tables of [`all`], each with the meaning of a row.
 pub const TABLES: [(&str, &str); 9] = [
-    ("findings", "One row for each finding, by descending cost."),
+    (
+        "findings",
+        "One row for each finding, by descending cost; those without one, and then those about recordings, last.",
+    ),
     (
         "ranks",
         "One row for each rank, those that others wait for longest first.",
@@ -143,27 +146,34 @@ fn joined(ranks: &[u32]) -> Shown<'static> {
 
 fn findings() -> Fields<Finding> {
     Fields::<Finding>::new()
-        .add(Column::text("id"), |row| cell(&row.id))
+        .add(Column::text("id").title("finding"), |row| cell(&row.id))
         .add(Column::text("kind"), |row| cell(row.kind.name()))
-        .add(Column::text("strength"), |row| cell(row.strength.name()))
+        .add(Column::text("strength").title("certainty"), |row| {
+            cell(row.strength.name())
+        })
         .add(Column::text("ranks"), |row| joined(&row.ranks))
         .add(Column::text("rack"), |row| cell(row.rack.as_ref()))
         .add(Column::text("host"), |row| cell(row.host.as_ref()))
         .add(Column::text("group"), |row| cell(row.group.as_ref()))
         .add(Column::text("kernel"), |row| cell(row.kernel.as_ref()))
-        .add(ns("cost_ns"), |row| cell(row.cost_ns))
-        .add(pct("share_pct"), |row| cell(row.share_pct))
-        .add(Column::text("title"), |row| cell(&row.title))
-        .add(Column::int("rank"), |row| {
+        .add(ns("cost_ns").title("cost"), |row| cell(row.cost_ns))
+        .add(
+            pct("share_pct").title("share of time in collectives"),
+            |row| cell(row.share_pct),
+        )
+        .add(Column::text("title").title("what is found"), |row| {
+            cell(&row.title)
+        })
+        .add(Column::int("rank").title("shown on rank"), |row| {
             maybe(row.window.as_ref().map(|w| w.rank))
         })
-        .add(Column::text("file"), |row| {
+        .add(Column::text("file").title("recording"), |row| {
             cell(row.window.as_ref().map(|w| &w.file))
         })
-        .add(Column::int("begin_ns"), |row| {
+        .add(Column::int("begin_ns").title("from (ns)"), |row| {
             cell(row.window.as_ref().map(|w| w.begin_ns))
         })
-        .add(Column::int("end_ns"), |row| {
+        .add(Column::int("end_ns").title("to (ns)"), |row| {
             cell(row.window.as_ref().map(|w| w.end_ns))
         })
         .add(Column::text("command"), |row| cell(row.command.as_ref()))
@@ -176,74 +186,135 @@ fn ranks() -> Fields<RankRow> {
         .add(Column::text("rack"), |row| cell(row.rack.as_ref()))
         .add(Column::text("devices"), |row| cell(&row.devices))
         .add(Column::int("steps"), |row| int(row.steps))
-        .add(ns("step_median_ns"), |row| cell(row.step_median_ns))
-        .add(ns("span_ns"), |row| cell(row.span_ns))
-        .add(ns("busy_ns"), |row| cell(row.busy_ns))
-        .add(ns("comm_ns"), |row| cell(row.comm_ns))
-        .add(ns("exposed_comm_ns"), |row| cell(row.exposed_comm_ns))
-        .add(Column::int("part"), |row| maybe(row.part))
+        .add(ns("step_median_ns").title("median step"), |row| {
+            cell(row.step_median_ns)
+        })
+        .add(ns("span_ns").title("time span"), |row| cell(row.span_ns))
+        .add(ns("busy_ns").title("GPU busy"), |row| cell(row.busy_ns))
+        .add(ns("comm_ns").title("communication"), |row| {
+            cell(row.comm_ns)
+        })
+        .add(
+            ns("exposed_comm_ns").title("exposed communication"),
+            |row| cell(row.exposed_comm_ns),
+        )
+        .add(Column::int("part").title("part of the job"), |row| {
+            maybe(row.part)
+        })
         .add(Column::int("collectives"), |row| int(row.collectives))
-        .add(ns("waited_ns"), |row| cell(row.waited_ns))
-        .add(ns("inflicted_ns"), |row| cell(row.inflicted_ns))
-        .add(ns("inflicted_at_least_ns"), |row| {
-            cell(row.inflicted_at_least_ns)
+        .add(ns("waited_ns").title("waits for others"), |row| {
+            cell(row.waited_ns)
         })
-        .add(ns("avoidable_ns"), |row| cell(row.avoidable_ns))
-        .add(ns("own_delay_ns"), |row| cell(row.own_delay_ns))
-        .add(pct("delay_share_pct"), |row| cell(row.delay_share_pct))
-        .add(Column::int("times_last"), |row| maybe(row.times_last))
-        .add(Column::real("kernel_time_ratio"), |row| {
-            cell(row.kernel_time_ratio)
+        .add(ns("inflicted_ns").title("others wait for it"), |row| {
+            cell(row.inflicted_ns)
         })
-        .add(Column::int("kernels_compared"), |row| {
-            int(row.kernels_compared)
+        .add(
+            ns("inflicted_at_least_ns").title("at least, of these"),
+            |row| cell(row.inflicted_at_least_ns),
+        )
+        .add(ns("avoidable_ns").title("avoidable"), |row| {
+            cell(row.avoidable_ns)
         })
-        .add(ns("clock_ahead_ns"), |row| cell(row.clock_ahead_ns))
-        .add(ns("clock_error_ns"), |row| cell(row.clock_error_ns))
+        .add(
+            ns("own_delay_ns").title("others would wait for it alone"),
+            |row| cell(row.own_delay_ns),
+        )
+        .add(
+            pct("delay_share_pct").title("share of others' time"),
+            |row| cell(row.delay_share_pct),
+        )
+        .add(Column::int("times_last").title("times last"), |row| {
+            maybe(row.times_last)
+        })
+        .add(
+            Column::real("kernel_time_ratio").title("kernel time to median rank"),
+            |row| cell(row.kernel_time_ratio),
+        )
+        .add(
+            Column::int("kernels_compared").title("kernels compared"),
+            |row| int(row.kernels_compared),
+        )
+        .add(ns("clock_ahead_ns").title("clock ahead"), |row| {
+            cell(row.clock_ahead_ns)
+        })
+        .add(ns("clock_error_ns").title("± clock"), |row| {
+            cell(row.clock_error_ns)
+        })
         .add(Column::bool("complete"), |row| cell(row.complete))
         .add(Column::int("slices"), |row| int(row.slices))
         .add(Column::int("kernels"), |row| int(row.kernels))
-        .add(Column::int("dropped"), |row| int(row.dropped))
-        .add(Column::int("lost"), |row| int(row.lost))
+        .add(Column::int("dropped").title("unusable events"), |row| {
+            int(row.dropped)
+        })
+        .add(Column::int("lost").title("losses"), |row| int(row.lost))
         .add(Column::int("bytes"), |row| int(row.bytes))
-        .add(Column::text("file"), |row| cell(&row.file))
+        .add(Column::text("file").title("recording"), |row| {
+            cell(&row.file)
+        })
 }
 
 fn factors() -> Fields<FactorRow> {
     Fields::<FactorRow>::new()
-        .add(Column::text("factor"), |row| cell(&row.factor))
-        .add(Column::text("value"), |row| cell(&row.value))
+        .add(Column::text("factor").title("what"), |row| {
+            cell(&row.factor)
+        })
+        .add(Column::text("value").title("which"), |row| cell(&row.value))
         .add(Column::int("ranks"), |row| int(row.ranks))
-        .add(ns("delay_ns"), |row| cell(row.delay_ns))
-        .add(pct("share_pct"), |row| cell(row.share_pct))
-        .add(pct("share_of_ranks_pct"), |row| {
-            cell(row.share_of_ranks_pct)
+        .add(ns("delay_ns").title("others wait for them"), |row| {
+            cell(row.delay_ns)
         })
-        .add(Column::real("chance"), |row| {
-            cell(Some(row.chance).filter(|chance| !chance.is_nan()))
+        .add(pct("share_pct").title("share of all delays"), |row| {
+            cell(row.share_pct)
         })
+        .add(
+            pct("share_of_ranks_pct").title("share of the ranks"),
+            |row| cell(row.share_of_ranks_pct),
+        )
+        .add(
+            Column::real("chance").title("probability of chance"),
+            |row| cell(Some(row.chance).filter(|chance| !chance.is_nan())),
+        )
 }
 
 fn links() -> Fields<LinkRow> {
     Fields::<LinkRow>::new()
         .add(Column::text("group"), |row| cell(&row.group))
-        .add(Column::text("members"), |row| joined(&row.members))
-        .add(Column::text("op"), |row| cell(&row.op))
-        .add(Column::int("bytes").unit(Unit::Bytes), |row| int(row.bytes))
-        .add(Column::int("ranks"), |row| int(row.ranks))
-        .add(Column::int("collectives"), |row| int(row.collectives))
-        .add(ns("transfer_ns"), |row| cell(row.transfer_ns))
-        .add(ns("usual_ns"), |row| cell(row.usual_ns))
-        .add(Column::real("ratio"), |row| cell(row.ratio))
-        .add(Column::int("groups_compared"), |row| {
-            int(row.groups_compared)
+        .add(Column::text("members").title("ranks of the group"), |row| {
+            joined(&row.members)
         })
-        .add(Column::bool("is_slow"), |row| cell(row.is_slow))
+        .add(Column::text("op").title("operation"), |row| cell(&row.op))
+        .add(
+            Column::int("bytes").unit(Unit::Bytes).title("message size"),
+            |row| int(row.bytes),
+        )
+        .add(Column::int("ranks").title("number of ranks"), |row| {
+            int(row.ranks)
+        })
+        .add(Column::int("collectives"), |row| int(row.collectives))
+        .add(ns("transfer_ns").title("transfer time"), |row| {
+            cell(row.transfer_ns)
+        })
+        .add(ns("usual_ns").title("other groups"), |row| {
+            cell(row.usual_ns)
+        })
+        .add(Column::real("ratio").title("times the others"), |row| {
+            cell(row.ratio)
+        })
+        .add(
+            Column::int("groups_compared").title("groups compared"),
+            |row| int(row.groups_compared),
+        )
+        .add(Column::bool("is_slow").title("slow"), |row| {
+            cell(row.is_slow)
+        })
 }
 
 /// Returns the column of a group of time.
 fn of_group(group: Group) -> Column {
-    Column::int(format!("{}_ns", group.name())).unit(Unit::Nanos)
+    let words = group.name().replace('_', " ");
+    Column::int(format!("{}_ns", group.name()))
+        .unit(Unit::Nanos)
+        .title(words)
 }
 
 fn budgets() -> Fields<BudgetRow> {
@@ -251,8 +322,10 @@ fn budgets() -> Fields<BudgetRow> {
         .add(Column::int("rank"), |row| int(row.rank))
         .add(Column::text("phase"), |row| cell(&row.phase))
         .add(Column::int("steps"), |row| int(row.steps))
-        .add(ns("time_ns"), |row| cell(row.time_ns))
-        .add(ns("median_ns"), |row| cell(row.median_ns));
+        .add(ns("time_ns").title("time"), |row| cell(row.time_ns))
+        .add(ns("median_ns").title("median step"), |row| {
+            cell(row.median_ns)
+        });
     Group::ALL.into_iter().fold(fields, |fields, group| {
         fields.add(of_group(group), move |row| {
             cell(row.groups.get(group.name()).copied().unwrap_or(0))
@@ -265,9 +338,13 @@ fn steps() -> Fields<StepRow> {
         .add(Column::int("rank"), |row| int(row.rank))
         .add(Column::int("step"), |row| cell(row.step))
         .add(Column::text("phase"), |row| cell(&row.phase))
-        .add(Column::int("begin_ns"), |row| cell(row.begin_ns))
-        .add(ns("duration_ns"), |row| cell(row.duration_ns))
-        .add(ns("late_ns"), |row| cell(row.late_ns));
+        .add(Column::int("begin_ns").title("from (ns)"), |row| {
+            cell(row.begin_ns)
+        })
+        .add(ns("duration_ns").title("step time"), |row| {
+            cell(row.duration_ns)
+        })
+        .add(ns("late_ns").title("late"), |row| cell(row.late_ns));
     let groups = Group::ALL.into_iter().enumerate();
     groups.fold(fields, |fields, (at, group)| {
         fields.add(of_group(group), move |row| {
@@ -278,30 +355,38 @@ fn steps() -> Fields<StepRow> {
 
 fn kernels() -> Fields<KernelRow> {
     Fields::<KernelRow>::new()
-        .add(Column::text("name"), |row| cell(&row.name))
-        .add(Column::text("shape"), |row| cell(row.shape.as_ref()))
+        .add(Column::text("name").title("kernel"), |row| cell(&row.name))
+        .add(Column::text("shape").title("input shapes"), |row| {
+            cell(row.shape.as_ref())
+        })
         .add(Column::text("class"), |row| cell(&row.class))
         .add(Column::int("ranks"), |row| int(row.ranks))
-        .add(Column::int("count"), |row| int(row.count))
-        .add(ns("sum_ns"), |row| cell(row.sum_ns))
-        .add(ns("median_ns"), |row| cell(row.median_ns))
-        .add(ns("p99_ns"), |row| cell(row.p99_ns))
+        .add(Column::int("count").title("runs"), |row| int(row.count))
+        .add(ns("sum_ns").title("time"), |row| cell(row.sum_ns))
+        .add(ns("median_ns").title("median"), |row| cell(row.median_ns))
+        .add(ns("p99_ns").title("99th percentile"), |row| {
+            cell(row.p99_ns)
+        })
 }
 
 fn classes() -> Fields<ClassRow> {
     Fields::<ClassRow>::new()
         .add(Column::text("class"), |row| cell(&row.class))
-        .add(Column::int("count"), |row| int(row.count))
-        .add(ns("sum_ns"), |row| cell(row.sum_ns))
-        .add(ns("median_ns"), |row| cell(row.median_ns))
-        .add(ns("p99_ns"), |row| cell(row.p99_ns))
+        .add(Column::int("count").title("runs"), |row| int(row.count))
+        .add(ns("sum_ns").title("time"), |row| cell(row.sum_ns))
+        .add(ns("median_ns").title("median"), |row| cell(row.median_ns))
+        .add(ns("p99_ns").title("99th percentile"), |row| {
+            cell(row.p99_ns)
+        })
 }
 
 fn failures() -> Fields<Failure> {
     Fields::<Failure>::new()
         .add(Column::int("rank"), |row| maybe(row.rank))
-        .add(Column::text("file"), |row| cell(&row.file))
-        .add(Column::text("error"), |row| cell(&row.error))
+        .add(Column::text("file").title("recording"), |row| {
+            cell(&row.file)
+        })
+        .add(Column::text("error").title("why"), |row| cell(&row.error))
 }
 
 /// Returns the ranks that others wait for longest, in the columns that fit 80 columns of text.

@@ -5,9 +5,9 @@ mod written_jobs;
 use std::collections::BTreeSet;
 
 use fleet::store::{read, stored};
-use fleet::{Finding, Kind, Racks, reduce, summary};
+use fleet::{Finding, Kind, Racks, Strength, reduce, summary};
 use serving_synth::fleet as synth;
-use written_jobs::{findings, run, titles, write};
+use written_jobs::{findings, run, run_in, titles, write};
 
 const MS: i64 = 1_000_000;
 
@@ -83,6 +83,104 @@ fn late_hosts_are_named_together() {
             // In the order of what they cost.
             let costs = found.findings.iter().map(|f| f.cost_ns);
             assert!(costs.is_sorted_by(|a, b| a >= b), "{:#?}", titles(&found));
+        }
+    }
+}
+
+/// Where most hosts are late, only the few that are prompt wait, and whether these have less to do is not recorded.
+#[test]
+fn most_hosts_that_are_late_are_named_with_a_doubt() {
+    let planted: [(u32, &[(u32, i64)]); 5] = [
+        (32, &[(0, MS), (1, MS), (2, MS)]),
+        (32, &[(1, MS), (2, MS), (3, MS)]),
+        (32, &[(0, 3 * MS), (1, 2 * MS), (2, MS)]),
+        (64, &[(1, MS), (2, MS), (4, MS), (6, MS), (7, MS)]),
+        (
+            40,
+            &[(0, 500_000), (1, 500_000), (2, 500_000), (3, 500_000)],
+        ),
+    ];
+    for (ranks, hosts) in planted {
+        for seed in 1..4 {
+            let steps = 16;
+            let (found, _) = findings(&job(ranks, steps, hosts, seed));
+            assert_eq!(
+                late(&found),
+                of_hosts(hosts),
+                "{ranks}, seed {seed}: {:#?}",
+                titles(&found)
+            );
+            let prompt = i64::from(ranks / 8) - i64::try_from(hosts.len()).unwrap();
+            let (_, least_late) = *hosts.iter().min_by_key(|of| of.1).unwrap();
+            for (host, ns) in hosts {
+                let id = format!("late_host-host{host:03}");
+                let finding = found.findings.iter().find(|f| f.id == id).unwrap();
+                // That the latest of all are late needs no doubt.
+                if *ns == least_late {
+                    assert_eq!(finding.strength, Strength::Likely, "{finding:#?}");
+                    assert!(finding.title.contains("less to do"), "{}", finding.title);
+                }
+                let least = ns * prompt * 8 * (i64::from(steps) - 1) * 9 / 10;
+                assert!(finding.cost_ns.unwrap() >= least, "{finding:#?}");
+                assert!(finding.share_pct.is_none_or(|share| share <= 100.0));
+            }
+            // What the ranks of the prompt hosts wait for is the time of the others.
+            let is_late = |rank: u32| hosts.iter().any(|(host, _)| rank / 8 == *host);
+            for row in &found.ranks {
+                let own = row.own_delay_ns.unwrap();
+                assert_eq!(is_late(row.rank), own > least_late, "{row:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn most_ranks_of_a_host_that_are_late_are_named() {
+    for seed in 1..4 {
+        let mut job = job(32, 20, &[], seed);
+        job.late_ranks = vec![(8, 13, MS)];
+        let (found, _) = findings(&job);
+        let named: BTreeSet<u32> = found
+            .findings
+            .iter()
+            .filter(is_late)
+            .flat_map(|finding| finding.ranks.clone())
+            .collect();
+        assert!(
+            (8..13).all(|rank| named.contains(&rank)),
+            "{:#?}",
+            titles(&found)
+        );
+    }
+}
+
+#[test]
+fn late_racks_that_hide_each_other_are_named() {
+    let racks = "SwitchName=leaf0 Nodes=host[000-001]\nSwitchName=leaf1 Nodes=host[002-003]\n\
+                 SwitchName=leaf2 Nodes=host[004-005]\nSwitchName=leaf3 Nodes=host[006-007]";
+    let racks = Racks::parse(racks).unwrap();
+    let two = |a: i64, b: i64| vec![(2, a), (3, a), (6, b), (7, b)];
+    for (hosts, expected) in [
+        (two(2 * MS, MS), vec!["late_rack-leaf1", "late_rack-leaf3"]),
+        (two(MS, MS), vec!["late_rack-leaf1", "late_rack-leaf3"]),
+        (
+            two(300_000, 3 * MS),
+            vec!["late_rack-leaf1", "late_rack-leaf3"],
+        ),
+        // One host of each rack is no rack.
+        (
+            vec![(2, 2 * MS), (6, MS)],
+            vec!["late_host-host002", "late_host-host006"],
+        ),
+    ] {
+        for seed in 1..4 {
+            let folder = tempfile::tempdir().unwrap();
+            let job = job(64, 16, &hosts, seed);
+            let inputs = write(&job, folder.path(), &[]);
+            let (found, _) = run_in(&inputs, &folder.path().join("out"), 2, &racks);
+            let ids = late(&found);
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            assert_eq!(ids, expected, "{seed}: {:#?}", titles(&found));
         }
     }
 }

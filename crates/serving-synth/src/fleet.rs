@@ -1,5 +1,6 @@
 //! Jobs of any number of small ranks with planted differences: hosts of eight GPUs, a tensor-parallel group on each, and a data-parallel
-//! group for each place on a host.
+//! group for each place on a host. With several stages, consecutive hosts are the stages of a pipeline, whose ranks send messages to those at
+//! the same place of the next host, and data-parallel groups are those of the same stage.
 //!
 //! The text of a rank is made by itself: a first pass over all ranks keeps only when each collective ends, so that a job of thousands of
 //! ranks needs little memory.
@@ -16,6 +17,9 @@ const BYTES: [i64; 2] = [1 << 20, 1 << 22];
 
 /// Transfer time of these.
 const TRANSFER_NS: [i64; 2] = [24_000, 80_000];
+
+/// Bytes and transfer time of a message from stage to stage.
+const MESSAGE: (i64, i64) = (1 << 19, 12_000);
 
 /// Offset of the times of a file to 1970.
 const BASE_NS: i64 = 1_775_078_550_000_000_000;
@@ -48,6 +52,8 @@ const KERNELS: [(&str, i64, &str); 6] = [
 
 /// The kernel that a rank may run instead of the attention of the others, in the same time.
 pub const OTHER_KERNEL: &str = "paged_attention_v2_fallback_kernel";
+
+const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
 
 const ALL_REDUCE: &str =
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
@@ -91,6 +97,8 @@ pub struct Fleet {
     pub is_apart: bool,
     /// Collectives of the host's ranks state no group, as in CUDA graphs; the head of each file lists its groups.
     pub graphs: bool,
+    /// Stages of each pipeline of consecutive hosts: a divisor of the number of hosts; 1 for none.
+    pub stages: u32,
 }
 
 impl Default for Fleet {
@@ -114,6 +122,7 @@ impl Default for Fleet {
             moving_load: 0,
             is_apart: false,
             graphs: false,
+            stages: 1,
         }
     }
 }
@@ -124,8 +133,10 @@ pub struct Timeline<'f> {
     fleet: &'f Fleet,
     /// By host, step and layer.
     of_hosts: Vec<i64>,
-    /// By place on a host, and step.
+    /// By stage, place on a host, and step.
     of_places: Vec<i64>,
+    /// By receiver and step.
+    of_messages: Vec<i64>,
 }
 
 /// A rank on its way through the job.
@@ -270,16 +281,17 @@ impl<'f> Walk<'f> {
     fn all_reduce(&mut self, arrival: i64, end: i64, of_host: bool, seq: i64) {
         let end = end + self.rng.between(0, 300);
         if self.out.is_some() {
-            let hosts = self.fleet.ranks / PER_HOST;
             let host = self.rank / PER_HOST;
             let (name, first, step, count) = match of_host {
                 true => (format!("tp:{host}"), host * PER_HOST, 1, PER_HOST),
-                false => (
-                    format!("dp:{}", self.place()),
-                    self.place(),
-                    PER_HOST,
-                    hosts,
-                ),
+                false => {
+                    let peers = self.fleet.peers(self.rank);
+                    let name = match self.fleet.stage(self.rank) {
+                        0 => format!("dp:{}", self.place()),
+                        stage => format!("dp:{stage}.{}", self.place()),
+                    };
+                    (name, peers.first, peers.step, peers.count)
+                }
             };
             let elements = BYTES[usize::from(!of_host)] / 2;
             let more = format!(
@@ -290,6 +302,32 @@ impl<'f> Walk<'f> {
             let is_bare = of_host && self.fleet.graphs;
             let more = if is_bare { "" } else { more.as_str() };
             self.kernel(ALL_REDUCE, arrival, end, more);
+        }
+        self.free = end;
+    }
+
+    /// Passes one side of the message between a rank and the one at its place on the next host.
+    fn message(&mut self, arrival: i64, end: i64, is_send: bool) {
+        let end = end + self.rng.between(0, 300);
+        if self.out.is_some() {
+            let (from, name) = match is_send {
+                true => (self.rank, "send"),
+                false => (self.rank - PER_HOST, "recv"),
+            };
+            let stages = self.fleet.stages;
+            let replica = self.rank / PER_HOST / stages;
+            let first = replica * stages * PER_HOST + self.place();
+            let elements = MESSAGE.0 / 2;
+            let more = format!(
+                ", \"Collective name\": \"{name}\", \"In msg nelems\": {elements}, \"Out msg nelems\": {elements}, \"Group size\": {stages}, \
+                 \"dtype\": \"BFloat16\", \"Process Group Name\": \"pp:{replica}.{}\", \"Process Group Ranks\": \"{}\", \"Seq\": {}, \
+                 \"Src Rank\": {from}, \"Dst Rank\": {}",
+                self.place(),
+                members(first, PER_HOST, stages),
+                self.step,
+                from + PER_HOST,
+            );
+            self.kernel(SEND_RECV, arrival, end, &more);
         }
         self.free = end;
     }
@@ -306,6 +344,14 @@ impl<'f> Walk<'f> {
             "\"cat\": \"user_annotation\", \"name\": \"execute_context_0(0)_generation_64(64)\"";
         self.event(head, 1, begin, host + wait + 1_000 - begin, "");
     }
+}
+
+/// Ranks of a group at equal distances.
+#[derive(Clone, Copy)]
+struct Peers {
+    first: u32,
+    step: u32,
+    count: u32,
 }
 
 /// Returns the members of a group as PyTorch records them: lists of more than thirty are cut.
@@ -325,6 +371,25 @@ impl Fleet {
         format!("host{:03}/rank{rank}.json", rank / PER_HOST)
     }
 
+    /// Returns the stage of a rank.
+    fn stage(&self, rank: u32) -> u32 {
+        rank / PER_HOST % self.stages
+    }
+
+    /// Returns the data-parallel group of a rank.
+    fn peers(&self, rank: u32) -> Peers {
+        Peers {
+            first: rank % (PER_HOST * self.stages),
+            step: PER_HOST * self.stages,
+            count: self.ranks / PER_HOST / self.stages,
+        }
+    }
+
+    /// Returns `true` if the ranks have data-parallel groups.
+    fn has_peers(&self) -> bool {
+        !self.is_apart && (self.stages == 1 || self.ranks / PER_HOST > self.stages)
+    }
+
     /// Returns the list of groups in the head of a file: all ranks, those of the host, and those at the same place.
     fn groups(&self, rank: u32) -> String {
         let (host, place) = (rank / PER_HOST, rank % PER_HOST);
@@ -336,7 +401,8 @@ impl Fleet {
                 list.join(", ")
             )
         };
-        let of_place = (place..self.ranks).step_by(PER_HOST as usize);
+        let peers = self.peers(rank);
+        let of_place = (peers.first..self.ranks).step_by(peers.step as usize);
         let first = host * PER_HOST;
         let all = [
             group("0".to_owned(), (0..self.ranks).collect()),
@@ -352,15 +418,28 @@ impl Fleet {
         let mut line = Timeline {
             fleet: self,
             of_hosts: vec![0; (hosts * steps * layers) as usize],
-            of_places: vec![0; (PER_HOST * steps) as usize],
+            of_places: vec![0; (PER_HOST * self.stages * steps) as usize],
+            of_messages: vec![0; (self.ranks * steps) as usize],
         };
         let mut walks: Vec<Walk<'_>> = (0..self.ranks).map(|rank| Walk::new(self, rank)).collect();
+        // When the ranks of the host before arrive at their messages.
+        let mut sends = [0_i64; PER_HOST as usize];
         for step in 0..steps {
             for walk in &mut walks {
                 walk.begin_step();
             }
-            for layer in 0..layers {
-                for (host, walks) in (0_u32..).zip(walks.chunks_mut(PER_HOST as usize)) {
+            for host in 0..hosts {
+                let first = host * PER_HOST;
+                let stage = self.stage(first);
+                for (rank, send) in (first..).zip(&sends).filter(|_| stage > 0) {
+                    let arrival = walks[rank as usize].launch("[[64, 4096]]");
+                    let end = arrival.max(*send) + MESSAGE.1;
+                    line.of_messages[(rank * steps + step) as usize] = end;
+                    walks[rank as usize].message(arrival, end, false);
+                    walks[(rank - PER_HOST) as usize].message(*send, end, true);
+                }
+                let walks = &mut walks[first as usize..(first + PER_HOST) as usize];
+                for layer in 0..layers {
                     let arrivals: Vec<i64> = walks.iter_mut().map(Walk::layer).collect();
                     let pace = match self.slow_link {
                         Some((slow, permille)) if slow == host => permille,
@@ -374,13 +453,18 @@ impl Fleet {
                         walk.all_reduce(arrival, end, true, 0);
                     }
                 }
+                if stage + 1 < self.stages {
+                    for (send, walk) in sends.iter_mut().zip(walks) {
+                        *send = walk.launch("[[64, 4096]]");
+                    }
+                }
             }
             let arrivals: Vec<i64> = walks
                 .iter_mut()
                 .map(|walk| walk.launch("[[64, 4096]]"))
                 .collect();
-            for place in (0..PER_HOST).filter(|_| !self.is_apart) {
-                let of_place = (place..self.ranks).step_by(PER_HOST as usize);
+            for place in (0..PER_HOST * self.stages).filter(|_| self.has_peers()) {
+                let of_place = (place..self.ranks).step_by((PER_HOST * self.stages) as usize);
                 let last = of_place.clone().map(|rank| arrivals[rank as usize]).max();
                 let end = last.unwrap_or(0) + TRANSFER_NS[1];
                 line.of_places[(place * steps + step) as usize] = end;
@@ -427,19 +511,30 @@ impl Timeline<'_> {
             Some((cut, steps)) if cut == rank => steps,
             _ => fleet.steps,
         };
-        let (host, place) = (rank / PER_HOST, rank % PER_HOST);
+        let host = rank / PER_HOST;
+        let (stage, place) = (fleet.stage(rank), rank % (PER_HOST * fleet.stages));
+        let of_message =
+            |rank: u32, step: u32| self.of_messages[(rank * fleet.steps + step) as usize];
         for step in 0..steps {
             let begin = walk.free + 1_000;
             walk.begin_step();
+            if stage > 0 {
+                let arrival = walk.launch("[[64, 4096]]");
+                walk.message(arrival, of_message(rank, step), false);
+            }
             for layer in 0..fleet.layers {
                 let arrival = walk.layer();
                 let end = self.of_hosts[self.of_host(host, step, layer)];
                 let seq = i64::from(step * fleet.layers + layer);
                 walk.all_reduce(arrival, end, true, seq);
             }
+            if stage + 1 < fleet.stages {
+                let arrival = walk.launch("[[64, 4096]]");
+                walk.message(arrival, of_message(rank + PER_HOST, step), true);
+            }
             let arrival = walk.launch("[[64, 4096]]");
             let end = self.of_places[(place * fleet.steps + step) as usize];
-            if !fleet.is_apart {
+            if fleet.has_peers() {
                 walk.all_reduce(arrival, end, false, i64::from(step));
             }
             walk.end_step(begin);

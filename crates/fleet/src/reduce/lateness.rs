@@ -41,8 +41,10 @@ pub(crate) struct Late {
     by_step: BTreeMap<i64, Last>,
     /// The same by group.
     by_group: BTreeMap<usize, Last>,
-    /// Time of the other ranks in its collectives.
+    /// Time of the other ranks in its collectives, and of all ranks in those to which its delays were passed on.
     others_ns: i64,
+    /// `true` if its delays were passed on to collectives that it is no member of.
+    passes_on: bool,
     /// Its delays behind the rank before it, without those that are known to be passed on by others.
     own_late_ns: i64,
     /// Lower bound of its waits where a member is missing.
@@ -106,11 +108,17 @@ impl Late {
         self.is_open() && self.own_late_ns <= self.waited_ns.saturating_add(self.waited_ns / 10)
     }
 
+    /// Returns the share of the delay that it causes in the time of the ranks that it delays in their collectives, in percent.
     pub(crate) fn share_pct(&self) -> f64 {
-        match self.others_ns {
-            0 => 0.0,
-            others => real(self.delay_ns()) * 100.0 / real(others),
-        }
+        share_pct(self.delay_ns(), self.others_ns)
+    }
+}
+
+/// Returns the share of a delay in the time of those who wait, in percent. Clocks have errors, so that a delay may seem longer than that time.
+pub(super) fn share_pct(delay_ns: i64, others_ns: i64) -> f64 {
+    match others_ns > 0 {
+        true => (real(delay_ns) * 100.0 / real(others_ns)).clamp(0.0, 100.0),
+        false => 0.0,
     }
 }
 
@@ -194,6 +202,13 @@ pub(crate) fn measure(ranks: &Ranks) -> Vec<Late> {
         let durations: i64 = (0..waits.len())
             .filter_map(|at| Some(run(at)?.1.duration_ns()))
             .sum();
+        for (origin, _) in &c.origins {
+            let is_inside = c.matched.runs.iter().any(|run| run.0 == *origin);
+            if let Some(late) = out.get_mut(*origin).filter(|_| !is_inside) {
+                late.others_ns = late.others_ns.saturating_add(durations);
+                late.passes_on = true;
+            }
+        }
         let mut starts: Vec<i64> = c.start_ns.iter().flatten().copied().collect();
         starts.sort_unstable();
         let usual = starts.get(starts.len().saturating_sub(1) / 2).copied();
@@ -281,6 +296,10 @@ pub(crate) fn findings(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>]) ->
         } else {
             ""
         };
+        let beyond_own = match late.passes_on {
+            true => " and in those to which they pass the delay on",
+            false => "",
+        };
         let host = ranks.members.get(member).and_then(|m| m.host.as_ref());
         let host = host.map_or_else(String::new, |host| format!(" on host {host}"));
         let why = slower(speed.get(member).copied().flatten());
@@ -289,7 +308,7 @@ pub(crate) fn findings(ranks: &Ranks, late: &[Late], speed: &[Option<Speed>]) ->
             .as_ref()
             .map_or_else(String::new, |part| part.words.clone());
         let title = format!(
-            "Rank {rank}{host} makes others wait {at_least}{} ({} % of their time in its collectives){when}: it is last in {} of {}{why}",
+            "Rank {rank}{host} makes others wait {at_least}{} ({} % of their time in its collectives{beyond_own}){when}: it is last in {} of {}{why}",
             shown(late.delay_ns()),
             (late.share_pct() * 10.0).round() / 10.0,
             late.times_last,

@@ -9,6 +9,7 @@ mod factor;
 mod groups;
 mod hidden;
 mod kernels;
+mod late_racks;
 mod lateness;
 mod links;
 mod outlier;
@@ -171,8 +172,9 @@ pub fn reduce(
         let key = |finding: &Finding| {
             (
                 finding.kind.is_about_recordings(),
-                finding.strength,
+                // What is known to cost nothing, or not to be told in time, comes last.
                 std::cmp::Reverse(finding.cost_ns),
+                finding.strength,
                 finding.kind,
             )
         };

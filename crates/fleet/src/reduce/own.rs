@@ -3,6 +3,8 @@
 //! Only the last rank of a collective is waited for: one that is late as well, but less, only waits a little less than the others. Its own
 //! time shows it: from the end of one collective of a group to its start of the next one, without the collectives of other groups in
 //! between, in which it waited for others. Of the ranks of a collective, those that need longer than the usual one by a clear gap are late.
+//!
+//! Where most ranks are late, the usual one is late as well, and only the few that come earliest wait: [`Prompt::Few`] compares with these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +37,26 @@ struct Unit {
     values: Vec<Value>,
 }
 
+/// How many ranks of a collective are prompt at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prompt {
+    /// Half of them (of three, one): what differs from them is late.
+    Half,
+    /// An eighth of them, at least one: whether the others are late or these have less to do is not recorded.
+    Few,
+}
+
+impl Prompt {
+    /// Returns the minimum number of prompt ones among all ranks of a collective.
+    fn of(self, all: usize) -> usize {
+        let share = match self {
+            Self::Half => 2,
+            Self::Few => 8,
+        };
+        (all / share).max(1)
+    }
+}
+
 /// Own times of all ranks.
 pub(super) struct OwnTimes {
     units: Vec<Unit>,
@@ -51,6 +73,8 @@ pub(super) struct Often {
     pub(super) times: usize,
     /// Expectation of that number if all ranks were late equally often.
     pub(super) expected: f64,
+    /// Number of units with late ranks in which this one is prompt, by the gap between the two.
+    pub(super) prompt: usize,
 }
 
 /// Lateness of a rank if those named before it were prompt.
@@ -182,30 +206,56 @@ impl OwnTimes {
     }
 
     /// Returns how late each rank would be if those in `named` were prompt.
-    pub(super) fn without(&self, members: usize, named: &BTreeSet<usize>) -> Vec<Hidden> {
+    pub(super) fn without(
+        &self,
+        members: usize,
+        named: &BTreeSet<usize>,
+        prompt: Prompt,
+    ) -> Vec<Hidden> {
         let mut out = vec![Hidden::default(); members];
         for unit in &self.units {
-            unit.count(named, &mut out);
+            unit.count(named, prompt, &mut out);
         }
         out
     }
 
-    /// Returns the time that the other ranks would wait for each rank alone, if those in `named` but itself were prompt.
-    pub(super) fn alone(&self, members: usize, named: &BTreeSet<usize>) -> Vec<Option<i64>> {
+    /// Returns the time that the other ranks would wait for each rank alone, if those in `named` but itself were prompt: behind the usual
+    /// rank, or, with [`Prompt::Few`], behind the slowest of the others where most are named.
+    pub(super) fn alone(
+        &self,
+        members: usize,
+        named: &BTreeSet<usize>,
+        prompt: Prompt,
+    ) -> Vec<Option<i64>> {
         let mut out = vec![None; members];
         for unit in &self.units {
             let is_named = |value: &&Value| named.contains(&value.member);
             let late = unit.values.iter().filter(is_named).count();
+            // Where most are late, the usual one is as well: the slowest of the others takes its place.
+            let others = unit.values.iter().filter(|value| !is_named(value));
+            let half = unit.values.len() - Prompt::Half.of(unit.values.len());
+            let is_most = prompt == Prompt::Few && late > half;
+            let reference = others.max_by_key(|value| value.own_ns);
+            let reference = reference.filter(|_| is_most);
             for value in &unit.values {
-                let prompt = unit.values.len() - late - usize::from(!is_named(&value));
-                let prompt = i64::try_from(prompt).unwrap_or(i64::MAX);
+                let waiting = unit.values.len() - late - usize::from(!is_named(&value));
+                let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
                 if let Some(slot) = out.get_mut(value.member) {
-                    let own = value.late_ns.max(0).saturating_mul(prompt);
+                    let late_ns = reference.map_or(value.late_ns, |of| value.behind(of));
+                    let own = late_ns.max(0).saturating_mul(waiting);
                     *slot = Some(slot.unwrap_or(0_i64).saturating_add(own));
                 }
             }
         }
         out
+    }
+}
+
+impl Value {
+    /// Returns its lateness behind another rank that others wait for.
+    fn behind(&self, other: &Self) -> i64 {
+        let own = self.own_ns.saturating_sub(other.own_ns);
+        own.min(self.behind_ns.saturating_sub(other.behind_ns))
     }
 }
 
@@ -257,13 +307,12 @@ fn values(
 }
 
 impl Unit {
-    /// Counts the ranks that are late by themselves among those that are not named: those above the largest gap, at most so many that half
-    /// of all ranks are prompt.
-    fn count(&self, named: &BTreeSet<usize>, out: &mut [Hidden]) {
-        let all = self.values.len();
+    /// Counts the ranks that are late by themselves among those that are not named: those above the largest gap, at most so many that
+    /// enough of all ranks are prompt.
+    fn count(&self, named: &BTreeSet<usize>, prompt: Prompt, out: &mut [Hidden]) {
         let mut rest: Vec<&Value> = self.values.iter().collect();
         rest.retain(|value| !named.contains(&value.member));
-        let most = (rest.len()).saturating_sub((all / 2).max(1));
+        let most = (rest.len()).saturating_sub(prompt.of(self.values.len()));
         if most == 0 {
             return;
         }
@@ -277,32 +326,41 @@ impl Unit {
         let cut = gaps.max_by_key(|(gap, late)| (*gap, std::cmp::Reverse(*late)));
         let late = cut.filter(|(gap, _)| *gap > self.error_ns);
         let late = late.map_or(0, |(_, late)| late);
+        // The slowest prompt one, where the usual one may be late.
+        let reference = match prompt {
+            Prompt::Half => None,
+            Prompt::Few => rest.get(late).copied(),
+        };
+        let late_ns = |value: &Value| reference.map_or(value.late_ns, |of| value.behind(of));
         // Waits for named ranks would be gone.
         let latest = self.values.iter().map(|value| value.behind_ns).max();
         let latest_of_rest = rest.iter().map(|value| value.behind_ns).max();
         let gone = latest.unwrap_or(0) - latest_of_rest.unwrap_or(0);
-        let durations: i64 = rest
-            .iter()
-            .map(|value| (value.duration_ns - gone).max(0))
-            .sum();
+        // Each would still wait for the latest of those that are left.
+        let latest_ns = rest.iter().map(|value| late_ns(value)).max().unwrap_or(0);
+        let duration = |value: &Value| {
+            let wait = latest_ns.saturating_sub(late_ns(value).max(0));
+            (value.duration_ns - gone).max(wait).max(0)
+        };
+        let durations: i64 = rest.iter().map(|value| duration(value)).sum();
         let chance = crate::words::count(late) / crate::words::count(rest.len());
-        let prompt = i64::try_from(rest.len() - late).unwrap_or(i64::MAX);
+        let waiting = i64::try_from(rest.len() - late).unwrap_or(i64::MAX);
         for (at, value) in rest.iter().enumerate() {
             let Some(hidden) = out.get_mut(value.member) else {
                 continue;
             };
-            let own = (value.duration_ns - gone).max(0);
-            hidden.others_ns = hidden.others_ns.saturating_add(durations - own);
+            hidden.others_ns = hidden.others_ns.saturating_add(durations - duration(value));
             let often = hidden.by_group.entry(self.group).or_default();
             often.units += 1;
             often.expected += chance;
             often.late_units += usize::from(late > 0);
-            if at < late && value.late_ns > self.error_ns {
+            often.prompt += usize::from(late > 0 && at >= late);
+            let behind = late_ns(value);
+            if at < late && behind > self.error_ns {
                 often.times += 1;
-                let behind = value.late_ns;
                 hidden.delay_ns = hidden
                     .delay_ns
-                    .saturating_add(behind.saturating_mul(prompt));
+                    .saturating_add(behind.saturating_mul(waiting));
                 if let Some(step) = self.step
                     && hidden.worst.is_none_or(|(_, most)| behind > most)
                 {
@@ -338,11 +396,11 @@ mod tests {
         let times = OwnTimes {
             units: vec![unit(&[0, 5, 2_000, -5, 1_000, 0, 3, 1])],
         };
-        let first = times.without(8, &BTreeSet::new());
+        let first = times.without(8, &BTreeSet::new(), Prompt::Half);
         // Gaps of 1000 to both sides: the smaller group.
         assert_eq!(first[2].by_group[&0].times, 1);
         assert_eq!(first[4].by_group[&0].times, 0);
-        let second = times.without(8, &BTreeSet::from([2]));
+        let second = times.without(8, &BTreeSet::from([2]), Prompt::Half);
         let of = &second[4];
         assert_eq!((of.by_group[&0].times, of.delay_ns), (1, 6_000));
         assert!((of.by_group[&0].expected - 1.0 / 7.0).abs() < 1e-12);
@@ -350,13 +408,13 @@ mod tests {
         // The others would last as long as it is late, without the wait for the latest one.
         assert_eq!(of.others_ns, 6 * 2_000 - 4);
         assert!(second[2].by_group.is_empty());
-        let third = times.without(8, &BTreeSet::from([2, 4]));
+        let third = times.without(8, &BTreeSet::from([2, 4]), Prompt::Half);
         assert!(
             third
                 .iter()
                 .all(|of| of.by_group.values().all(|o| o.times == 0))
         );
-        let alone = times.alone(8, &BTreeSet::from([2, 4]));
+        let alone = times.alone(8, &BTreeSet::from([2, 4]), Prompt::Few);
         assert_eq!((alone[2], alone[4]), (Some(12_000), Some(6_000)));
     }
 
@@ -365,11 +423,11 @@ mod tests {
         let times = OwnTimes {
             units: vec![unit(&[0, 0, 1_000, 1_000])],
         };
-        let found = times.without(4, &BTreeSet::new());
+        let found = times.without(4, &BTreeSet::new(), Prompt::Half);
         assert_eq!(found[2].by_group[&0].times, 1);
         assert_eq!(found[2].delay_ns, 2_000);
         assert!(
-            times.without(4, &BTreeSet::from([2, 3]))[0]
+            times.without(4, &BTreeSet::from([2, 3]), Prompt::Half)[0]
                 .by_group
                 .is_empty()
         );
@@ -377,12 +435,41 @@ mod tests {
         let times = OwnTimes {
             units: vec![unit(&[0, 500])],
         };
-        assert_eq!(times.without(2, &BTreeSet::new())[1].delay_ns, 500);
+        assert_eq!(
+            times.without(2, &BTreeSet::new(), Prompt::Half)[1].delay_ns,
+            500
+        );
         assert!(
-            times.without(2, &BTreeSet::from([1]))[0]
+            times.without(2, &BTreeSet::from([1]), Prompt::Half)[0]
                 .by_group
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn three_of_four_are_late_behind_the_first() {
+        let times = OwnTimes {
+            units: vec![unit(&[0, 1_000, 900, 1_100])],
+        };
+        let few = times.without(4, &BTreeSet::new(), Prompt::Few);
+        let of = |at: usize| (few[at].by_group[&0].times, few[at].delay_ns);
+        assert_eq!(
+            [of(0), of(1), of(2), of(3)],
+            [(0, 0), (1, 1_000), (1, 900), (1, 1_100)]
+        );
+        assert_eq!(few[0].by_group[&0].prompt, 1);
+        // Only the first one waits.
+        let alone = times.alone(4, &BTreeSet::from([1, 2, 3]), Prompt::Few);
+        assert_eq!(alone, [Some(0), Some(1_000), Some(900), Some(1_100)]);
+        // One early rank of more than eight is the exception itself.
+        let times = OwnTimes {
+            units: vec![unit(&[
+                0, 1_000, 1_003, 1_001, 999, 1_000, 1_002, 1_004, 1_000, 1_001, 1_002, 998, 1_001,
+                1_000, 1_003, 1_001,
+            ])],
+        };
+        let few = times.without(16, &BTreeSet::new(), Prompt::Few);
+        assert!(few.iter().all(|of| of.delay_ns < 100), "{few:?}");
     }
 
     #[test]

@@ -78,6 +78,8 @@ pub(super) fn analyse(digests: &mut [RankDigest]) -> Parts {
         }
     }
     out.job.collectives.sort_by_key(|c| c.matched.group);
+    // Messages between two ranks pass delays on from part to part.
+    out.job.charge(digests);
     out
 }
 
@@ -133,11 +135,7 @@ impl Parts {
             c.matched.group = *group;
             self.job.collectives.push(c);
         }
-        let each = members.iter().zip(found.ranks).zip(found.clocks);
-        for ((member, rank), clock) in each {
-            if let Some(slot) = self.job.ranks.get_mut(*member) {
-                *slot = rank;
-            }
+        for (member, clock) in members.iter().zip(found.clocks) {
             if let Some(slot) = self.of.get_mut(*member) {
                 *slot = clock.is_some().then_some(number);
             }

@@ -121,9 +121,10 @@ pub struct RankRow {
     /// Part that it would have avoided by arriving with the rank before it.
     pub avoidable_ns: Option<i64>,
     /// Time that the prompt ranks would wait for it if no other rank were late: by how much more time it takes by itself between the
-    /// collectives of a group than the usual rank. Not known without two collectives of a group.
+    /// collectives of a group than the usual rank, or, where most ranks are late, than the slowest prompt one. Not known without two collectives of a group.
     pub own_delay_ns: Option<i64>,
-    /// Share of the delay that it causes in the time that others spend in its collectives, in percent.
+    /// Share of the delay that it causes in the time that others spend in its collectives, and all in those to which they pass it on, in
+    /// percent: at most 100.
     pub delay_share_pct: Option<f64>,
     /// Number of collectives in which it came last, by more than the error of the clocks.
     pub times_last: Option<usize>,
@@ -277,7 +278,8 @@ pub struct Fleet {
     pub answer: String,
     /// What it rests on.
     pub scope: Scope,
-    /// Findings, those with the highest cost first; those about recordings last.
+    /// Findings, those with the highest cost first, and of equal costs those that are surest; then those whose cost cannot be told, and
+    /// last those about recordings.
     pub findings: Vec<Finding>,
     /// Ranks, those first for which others wait longest.
     pub ranks: Vec<RankRow>,

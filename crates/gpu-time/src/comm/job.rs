@@ -57,8 +57,12 @@ pub struct CollectiveTime {
     /// in them since it last met the rank that came before it here.
     pub passed_on_ns: i64,
     /// Time that other ranks lost to the last run's own delay, here and in later collectives to
-    /// which ranks passed it on.
+    /// which ranks passed it on. For a message between two ranks, that of the side that came later,
+    /// in later collectives only.
     pub charged_ns: i64,
+    /// Ranks that caused `passed_on_ns`: index of the digest, and its part.
+    #[serde(skip)]
+    pub origins: Vec<(usize, i64)>,
     /// Where waits are unknown because of a missing member: time from the start of each of its runs
     /// until the last recorded one, which is a lower bound of its wait. Else empty.
     pub least_wait_ns: Vec<Option<i64>>,
@@ -120,7 +124,7 @@ pub struct RankSummary {
     /// Time that it waited for other ranks.
     pub waited_ns: i64,
     /// Time that other ranks waited in collectives where it came last, without delays that others
-    /// passed on to it, and with those that it passed on to others.
+    /// passed on to it, and with those that it passed on to others, also by messages between two ranks.
     pub inflicted_ns: i64,
     /// Part of `inflicted_ns` that it would have avoided by arriving with the rank before it.
     pub avoidable_ns: i64,
@@ -215,17 +219,26 @@ impl Job {
                 collective.cause = cause::explain(digests, &clocks, collective);
             }
         }
-        passed_on::charge(digests, &mut collectives);
-        let ranks = summaries(digests.len(), &collectives);
-        let straggler = straggler(&collectives, &ranks);
-        Self {
+        let mut job = Self {
             least_waiting: least_waiting(&collectives),
             clocks,
             groups: matching.groups,
             collectives,
-            ranks,
-            straggler,
-        }
+            ranks: Vec::new(),
+            straggler: None,
+        };
+        job.charge(digests);
+        job
+    }
+
+    /// Charges all delays to the ranks that caused them, from the waits of [`Self::collectives`]: needed again only where these were
+    /// changed, such as by joining jobs. `digests` are those of all members.
+    ///
+    /// Cost: for each late collective the runs of its last rank since it last met the one before it.
+    pub fn charge(&mut self, digests: &[RankDigest]) {
+        passed_on::charge(digests, &mut self.collectives);
+        self.ranks = summaries(digests, &self.collectives);
+        self.straggler = straggler(&self.collectives, &self.ranks);
     }
 
     /// Returns the number of kernels without a counterpart on another rank, in groups of at least
@@ -373,6 +386,7 @@ fn time(
         late_ns: None,
         passed_on_ns: 0,
         charged_ns: 0,
+        origins: Vec::new(),
         least_wait_ns: Vec::new(),
         contradiction: false,
         cause: None,
@@ -399,9 +413,18 @@ fn time(
     Some(out)
 }
 
-fn summaries(members: usize, collectives: &[CollectiveTime]) -> Vec<RankSummary> {
-    let mut out = vec![RankSummary::default(); members];
-    let mut causes: Vec<BTreeMap<Cause, (usize, i64)>> = vec![BTreeMap::new(); members];
+fn summaries(digests: &[RankDigest], collectives: &[CollectiveTime]) -> Vec<RankSummary> {
+    let mut out = vec![RankSummary::default(); digests.len()];
+    let mut causes: Vec<BTreeMap<Cause, (usize, i64)>> = vec![BTreeMap::new(); digests.len()];
+    for c in collectives.iter().filter(|c| c.charged_ns > 0) {
+        // What a message passed on costs nothing in the message itself, of which no wait is counted.
+        if let Some((later, _)) = passed_on::waiting_side(digests, c).map(|side| side.later)
+            && let Some(rank) = out.get_mut(later)
+        {
+            rank.inflicted_ns = rank.inflicted_ns.saturating_add(c.charged_ns);
+            rank.avoidable_ns = rank.avoidable_ns.saturating_add(c.charged_ns);
+        }
+    }
     for c in collectives
         .iter()
         .filter(|c| !c.wait_ns.is_empty() && !c.contradiction)
