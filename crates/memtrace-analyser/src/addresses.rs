@@ -223,7 +223,7 @@ pub(crate) fn scan_addresses(
     let share = 24 * periods.len().max(1) as u64;
     let stats = || OrderStats::new(spill(options, share), options.approximate);
     let kind = |periods: &Periods| KindAddresses {
-        evidence: Evidence::new(periods.probability(), extent.is_even, extent.first_ns),
+        evidence: Evidence::new(periods.probability(), extent),
         late: Late::new(
             extent.first_ns,
             extent.last_ns,
@@ -276,7 +276,7 @@ pub(crate) fn scan_addresses(
             },
             kinds: periods.iter().map(kind).collect(),
             pages: 0,
-            recording: Recording::new(periods, extent.first_ns, extent.last_ns),
+            recording: Recording::new(periods, extent),
         },
         page_regions: PageRegions::default(),
         irregular_pages: Sorter::new(spill(options, 32)),

@@ -6,6 +6,7 @@ use memtrace_labeller::{Access, Name, Names, Processes};
 use rustc_hash::FxHashMap;
 
 use crate::addresses::{AddressScan, scan_addresses};
+use crate::drift::Drift;
 use crate::error::{Error, Result};
 use crate::evidence::Periods;
 use crate::extents::{Extents, LARGEST_ACCESS};
@@ -33,6 +34,8 @@ pub(crate) struct Extent {
     pub(crate) weighted: u64,
     /// Whether samples are spaced evenly.
     pub(crate) is_even: bool,
+    /// The largest mean period of stores at any time, where samples that are spaced evenly leave the rhythm of the program all the same.
+    pub(crate) drift: Option<f64>,
 }
 
 /// Takes rows in any order and any portions, and gives the [`Analysis`].
@@ -72,6 +75,7 @@ pub struct Analyser {
     periods: Vec<Periods>,
     extents: Extents,
     spacing: Spacing,
+    drift: Drift,
     processes: Processes,
     /// By id of the region.
     lives: FxHashMap<u64, BlockLife>,
@@ -112,8 +116,10 @@ impl Analyser {
                 sorted: true,
                 weighted: 0,
                 is_even: false,
+                drift: None,
             },
             spacing: Spacing::default(),
+            drift: Drift::default(),
             processes: Processes::default(),
         }
     }
@@ -201,6 +207,7 @@ impl Analyser {
             && let Some(reuse) = &mut self.reuse
         {
             self.spacing.add(op, time);
+            self.drift.add(row.thread_id.unwrap_or(0), op, row.period);
             reuse.touch(page_of_process);
         }
         self.by_address.push(Record {
@@ -249,6 +256,9 @@ impl Analyser {
         }
         let periods = Periods::means(&self.periods);
         self.extent.is_even = self.extent.sorted && self.spacing.is_even(periods);
+        if self.extent.is_even {
+            self.extent.drift = self.drift.largest_store_period();
+        }
         let processes = self.processes.count();
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;

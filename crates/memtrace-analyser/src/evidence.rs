@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::engine::Extent;
 use crate::quantile::real;
 use crate::record::{LOAD, STORE};
 
@@ -97,22 +98,25 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn new(periods: &[Periods], first_ns: u64, last_ns: u64) -> Self {
+    pub(crate) fn new(periods: &[Periods], extent: Extent) -> Self {
         let sum = |of: fn(&Periods) -> u64| periods.iter().map(of).fold(0, u64::saturating_add);
         let [loads, all_loads] = [sum(|kind| kind.loads), sum(|kind| kind.load_sum)];
         let [stores, all_stores] = [sum(|kind| kind.stores), sum(|kind| kind.store_sum)];
         let is_stated = sum(|kind| kind.unstated) == 0;
         Self {
-            first_ns,
-            last_ns,
+            first_ns: extent.first_ns,
+            last_ns: extent.last_ns,
             has_stores: stores > 0,
             is_complete: is_stated
                 && loads > 0
                 && stores > 0
                 && all_loads == loads
                 && all_stores == stores,
-            store_probability: (is_stated && stores > 0)
-                .then(|| real(stores) / real(all_stores.max(1))),
+            // At a steady rate the probability is another one at each time: the least.
+            store_probability: (is_stated && stores > 0).then(|| match extent.drift {
+                Some(period) => 1.0 / period.max(1.0),
+                None => real(stores) / real(all_stores.max(1)),
+            }),
         }
     }
 }
@@ -141,6 +145,8 @@ pub(crate) struct Evidence {
     rate: Option<f64>,
     /// Whether samples are spaced evenly, so that nothing follows from pairs of them.
     is_even: bool,
+    /// Whether they leave the rhythm of the program all the same.
+    drifts: bool,
     start_ns: u64,
     /// Loads by the time since the recording began, pairs of a load with an earlier store by age, and triples of a load with two
     /// earlier stores by the larger age.
@@ -166,11 +172,12 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    pub(crate) fn new(rate: Option<f64>, is_even: bool, start_ns: u64) -> Self {
+    pub(crate) fn new(rate: Option<f64>, extent: Extent) -> Self {
         Self {
             rate,
-            is_even: is_even && rate.is_some_and(|p| p <= 0.5),
-            start_ns,
+            is_even: extent.is_even && rate.is_some_and(|p| p <= 0.5),
+            drifts: extent.drift.is_some(),
+            start_ns: extent.first_ns,
             ..Self::default()
         }
     }
@@ -239,6 +246,11 @@ impl Evidence {
     /// Returns `true` if samples are spaced evenly, so that nothing follows from pairs of them.
     pub(crate) fn is_even(&self) -> bool {
         self.is_even
+    }
+
+    /// Returns `true` if samples are spaced evenly, and by a period that does not vary: what the program does in step with them is never seen.
+    pub(crate) fn is_in_step(&self) -> bool {
+        self.is_even && !self.drifts
     }
 
     /// Returns `true` if samples show that some of the type was stored to again: an address more than once, or a page at times far apart.

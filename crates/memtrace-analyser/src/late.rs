@@ -108,7 +108,7 @@ impl Late {
         let probability = stores.filter(|_| self.loaded > 0)?;
         let [share_low, share_high] = match evidence.rate() {
             Rate::Unknown => return None,
-            _ if evidence.is_even() => return None,
+            _ if evidence.is_in_step() => return None,
             Rate::Complete if probability > 0.5 => [1.0 - real(self.stored) / real(self.loaded); 2],
             Rate::Complete => return None,
             Rate::Sampled(_) => {

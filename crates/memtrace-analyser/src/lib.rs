@@ -44,6 +44,7 @@
 
 mod addresses;
 mod bands;
+mod drift;
 mod engine;
 mod error;
 mod evidence;

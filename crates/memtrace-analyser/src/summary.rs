@@ -466,6 +466,7 @@ fn of_type(
                 },
                 pairs: scan.evidence.pairs(),
                 is_even: scan.evidence.is_even(),
+                is_in_step: scan.evidence.is_in_step(),
             };
             let verdict = verdict(&metrics, grounds, options);
             metrics.suitability = verdict.class;

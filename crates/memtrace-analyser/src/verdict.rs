@@ -99,8 +99,9 @@ pub(crate) struct Grounds {
     pub(crate) data_since_ns: u64,
     pub(crate) read_age_ns: Option<[Bounds; 3]>,
     pub(crate) pairs: u64,
-    /// Samples are spaced evenly.
+    /// Samples are spaced evenly, and by a period that does not vary.
     pub(crate) is_even: bool,
+    pub(crate) is_in_step: bool,
 }
 
 /// Share of the time since the first store above which ages are limited by it: of data that is never stored again, a quarter of the
@@ -110,6 +111,8 @@ const LIMITED: f64 = 0.25;
 /// Why pairs of samples show nothing.
 const EVENLY: &str =
     "every Nth access was recorded: in a program that repeats itself these are no random samples";
+/// The same of samples that are as far apart in time as they are by the number of accesses not.
+const STEADILY: &str = "samples at a steady rate do not show what is stored to again soon";
 
 pub(crate) fn class_of(
     limits: &SuitabilityLimits,
@@ -212,7 +215,13 @@ fn why(grounds: &Grounds, once: &Bounds) -> &'static str {
     match grounds.rate {
         Rate::Unknown => "the recording does not state its sampling period",
         _ if grounds.write_once.is_none() && !grounds.never_stored => "no store was recorded",
-        _ if grounds.is_even => EVENLY,
+        _ if grounds.is_in_step => EVENLY,
+        // Some of it is not stored to: more samples show more of that.
+        Rate::Sampled(_)
+            if grounds.is_even && grounds.unchanged.is_none_or(|of| of.share_low <= 0.0) =>
+        {
+            STEADILY
+        }
         Rate::Sampled(_) if !once.is_exact() && once.low < 0.8 => {
             "too few samples of each address to tell rewriting"
         }

@@ -614,3 +614,163 @@ fn samples_do_not_contradict_the_complete_recording() {
     }
     assert_eq!(classes, ["low_mrm", "high_mrm", "low_mrm"]);
 }
+
+/// A counter of one kind of access: one in `period`, which follows the rate as Linux does it where a frequency is given
+/// (`perf_adjust_period`), in samples per nanosecond.
+struct Counter {
+    frequency: Option<f64>,
+    period: u64,
+    left: u64,
+    last_ns: u64,
+    /// Accesses since the last tick, and when that was.
+    seen: u64,
+    tick_ns: u64,
+}
+
+const TICK: u64 = 4 * MS;
+
+impl Counter {
+    fn new(frequency: Option<f64>, period: u64) -> Self {
+        Self {
+            frequency,
+            period,
+            left: period,
+            last_ns: 0,
+            seen: 0,
+            tick_ns: 0,
+        }
+    }
+
+    fn adjust(&mut self, time_ns: u64, count: u64) {
+        let Some(frequency) = self.frequency else {
+            return;
+        };
+        let wanted = count as f64 / (time_ns.max(1) as f64 * frequency);
+        let eighth = ((wanted - self.period as f64) / 8.0).trunc();
+        self.period = (self.period as f64 + eighth).max(1.0) as u64;
+        if self.left > 8 * self.period {
+            self.left = 1;
+        }
+    }
+
+    /// Counts `lines` accesses from `address` on, in `length_ns` from `start_ns` on.
+    fn count(
+        &mut self,
+        (start_ns, length_ns): (u64, u64),
+        (address, lines): (u64, u64),
+        (op, kind): (Name, Name),
+        rows: &mut Vec<Access>,
+    ) {
+        while start_ns.saturating_sub(self.tick_ns) >= TICK {
+            let seen = std::mem::take(&mut self.seen);
+            self.adjust(TICK, seen);
+            self.tick_ns += TICK;
+        }
+        let mut at = 0;
+        while at + self.left <= lines {
+            at += self.left;
+            self.seen += self.left;
+            let time = start_ns + length_ns * (at - 1) / lines;
+            let mut sample = row(time, address + (at - 1) * 64, op, kind);
+            sample.period = self.period;
+            rows.push(sample);
+            let since = time.saturating_sub(self.last_ns);
+            if since > 0 && since < 2 * TICK {
+                self.adjust(since, self.period);
+            }
+            self.last_ns = time;
+            self.left = self.period;
+        }
+        self.seen += lines - at;
+        self.left -= lines - at;
+    }
+}
+
+/// A program of 30 s: 2 MiB of weights, stored once and read every 50 ms, of which a part is stored to each time, and 512 KiB of activations
+/// that are stored and read every 20 ms.
+fn served(frequency: Option<f64>, stored_lines: u64, seed: u64) -> Vec<Access> {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    // No two turns take the same time.
+    let mut varied = |time: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        time * (980 + (random >> 20) % 40) / 1000
+    };
+    type Work = (u64, u64, u64, u64, Name, Name);
+    let mut works: Vec<Work> = vec![(0, 500 * MS, 0, 32_768, Name::STORE, Name::WEIGHT)];
+    let end = 30_000 * MS;
+    let mut time = 600 * MS;
+    while time < end {
+        let length = varied(50 * MS);
+        works.push((time, length / 5 * 4, 0, 32_768, Name::LOAD, Name::WEIGHT));
+        if stored_lines > 0 {
+            let store = (length / 10, 0, stored_lines, Name::STORE, Name::WEIGHT);
+            works.push((
+                time + length / 5 * 4,
+                store.0,
+                store.1,
+                store.2,
+                store.3,
+                store.4,
+            ));
+        }
+        time += length;
+    }
+    let mut time = 600 * MS;
+    while time < end {
+        let (length, base) = (varied(20 * MS), 1 << 30);
+        works.push((time, length / 4, base, 8192, Name::STORE, Name::ACTIVATION));
+        works.push((
+            time + length / 4,
+            length / 4,
+            base,
+            8192,
+            Name::LOAD,
+            Name::ACTIVATION,
+        ));
+        time += length;
+    }
+    let mut parts: Vec<Work> = Vec::new();
+    for (time, length, address, lines, op, kind) in works {
+        for from in (0..lines).step_by(512) {
+            let count = 512.min(lines - from);
+            let part = (time + length * from / lines, length * count / lines);
+            parts.push((part.0, part.1, address + from * 64, count, op, kind));
+        }
+    }
+    parts.sort_by_key(|part| (part.0, part.2));
+    let mut counters = [Counter::new(frequency, 700), Counter::new(frequency, 700)];
+    let mut rows = Vec::new();
+    for (time, length, address, lines, op, kind) in parts {
+        let [loads, stores] = &mut counters;
+        let counter = if op == Name::STORE { stores } else { loads };
+        counter.count((time, length), (address, lines), (op, kind), &mut rows);
+    }
+    rows.sort_by_key(|row| row.timestamp_ns);
+    rows
+}
+
+#[test]
+fn samples_by_frequency_give_the_class_that_a_fixed_period_cannot() {
+    let per_ns = 2000.0 / 1e9;
+    let weights = |frequency: Option<f64>, stored_lines: u64, seed: u64| {
+        let found = analysed(&served(frequency, stored_lines, seed), "weight").unwrap();
+        found.verdict.unwrap()
+    };
+    for seed in 0..4 {
+        let fixed = weights(None, 0, seed);
+        assert_eq!(fixed.class, "cannot_say");
+        assert!(fixed.reason.starts_with("every Nth"), "{}", fixed.reason);
+        let kept = weights(Some(per_ns), 0, seed);
+        assert_eq!(kept.class, "high_mrm", "{}", kept.reason);
+        assert_eq!(kept.confidence, "medium");
+        assert!(kept.unchanged.unwrap().share_low >= 0.8);
+        // What is stored to again is never said to be kept.
+        for stored_lines in [8_000, 16_000, 32_768] {
+            let stored = weights(Some(per_ns), stored_lines, seed);
+            assert_ne!(stored.class, "high_mrm", "{stored_lines}");
+            assert!(!stored.reason.starts_with("every Nth"), "{}", stored.reason);
+        }
+    }
+}

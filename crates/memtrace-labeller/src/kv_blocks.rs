@@ -12,8 +12,11 @@ use crate::kv_fills::Fills;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KvBlock {
-    /// Region of the access that made the entry.
+    /// Number of the block in the engine's table. Of a block that no table lists the number of its region, behind the largest number of the
+    /// table where there is one.
     pub block_id: u64,
+    /// Region of the access that made the entry.
+    pub region_id: u64,
     /// Address of that access (of the block, when blocks have a known size).
     pub address: u64,
     /// Its page.
@@ -72,9 +75,10 @@ pub(crate) enum KvKey {
     Page { page: u64, address: u64 },
     /// The block that begins at an address, if `era` is 0; later blocks in its place are kept apart.
     At { address: u64, era: u32 },
-    /// A block of an engine's table: its rank, where it begins, when it was allocated and freed.
+    /// A block of an engine's table: its rank and number, where it begins, when it was allocated and freed.
     Listed {
         rank: u64,
+        id: Option<u64>,
         address: u64,
         allocated_ns: Option<u64>,
         freed_ns: Option<u64>,
@@ -86,6 +90,10 @@ pub(crate) enum KvKey {
 pub struct KvBlocks {
     /// Less one, of the access that made the entry.
     regions: Vec<u32>,
+    /// Numbers in an engine's table, by index.
+    ids: FxHashMap<u32, u64>,
+    /// The largest number of the table; 0 without one.
+    last_id: u64,
     addresses: Vec<u64>,
     /// Where they are not those of the addresses: in the reference's way.
     pages: Vec<u64>,
@@ -119,6 +127,11 @@ impl KvBlocks {
             parts: Fills::new(block_bytes),
             ..Self::default()
         }
+    }
+
+    /// Numbers the blocks that no table lists behind the largest number of the tables.
+    pub(crate) fn number_after(&mut self, last_id: Option<u64>) {
+        self.last_id = last_id.unwrap_or(0);
     }
 
     /// Counts an access.
@@ -172,11 +185,15 @@ impl KvBlocks {
             }
             KvKey::At { address, .. } => (address, None, None),
             KvKey::Listed {
+                id,
                 address,
                 allocated_ns,
                 freed_ns,
                 ..
-            } => (address, allocated_ns, freed_ns),
+            } => {
+                self.ids.extend(id.map(|id| (at, id)));
+                (address, allocated_ns, freed_ns)
+            }
         };
         if !matches!(key, KvKey::Page { .. }) {
             self.starts.push(allocated_ns.unwrap_or(row.timestamp_ns));
@@ -274,6 +291,7 @@ impl KvBlocks {
             + self.parts.heap_bytes()
             // An entry of a table has a byte beside it.
             + self.by_key.capacity() * (size_of::<u32>() + 1)
+            + self.ids.capacity() * size_of::<(u32, u64, u8)>()
             + self.apart.capacity() * size_of::<((u64, u32), u32, u8)>();
         bytes as u64
     }
@@ -304,8 +322,13 @@ impl KvBlocks {
         let state = *self.states.get(at)?;
         let is_evicted = state & EVICTED != 0;
         let write_ns = *self.writes.get(at)?;
+        let region_id = u64::from(*self.regions.get(at)?) + 1;
+        let listed = u32::try_from(at).ok().and_then(|at| self.ids.get(&at));
         Some(KvBlock {
-            block_id: u64::from(*self.regions.get(at)?) + 1,
+            block_id: listed
+                .copied()
+                .unwrap_or(self.last_id.saturating_add(region_id)),
+            region_id,
             address,
             address_page: match self.pages.get(at) {
                 Some(page) => *page,

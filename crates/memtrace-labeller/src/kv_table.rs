@@ -71,7 +71,7 @@ pub fn kv_table_from_json(name: &str, text: &[u8]) -> Result<Vec<AddressRange>> 
         Ok(AddressRange::new(start, end, "kv_cache")
             .named(format!("block {id}"))
             .valid(block.alloc_ns, block.free_ns)
-            .as_block())
+            .as_block(id))
     };
     table.blocks.iter().map(range).collect()
 }

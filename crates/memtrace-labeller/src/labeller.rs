@@ -130,9 +130,10 @@ struct RangeId {
     block: Option<Block>,
 }
 
-/// A block of an engine's table: where it begins, when it was allocated and freed.
+/// A block of an engine's table: its number, where it begins, when it was allocated and freed.
 #[derive(Debug, Clone, Copy)]
 struct Block {
+    id: Option<u64>,
     address: u64,
     allocated_ns: Option<u64>,
     freed_ns: Option<u64>,
@@ -230,6 +231,7 @@ impl Labeller {
     pub fn register_address_ranges(&mut self, list: &[AddressRange], names: &mut Names) -> u64 {
         if self.options.regions != Regions::Mrm {
             self.ranges.extend(list, names);
+            self.kv.number_after(self.ranges.last_block_id());
             return list
                 .iter()
                 .map(|range| range.pages())
@@ -400,6 +402,7 @@ impl Labeller {
         }
         let range = self.ranges.find(row.address, row.timestamp_ns)?;
         let block = range.is_block.then(|| Block {
+            id: range.block_id,
             address: range.start,
             allocated_ns: Some(range.from_ns).filter(|time| *time > 0),
             freed_ns: Some(range.to_ns).filter(|time| *time < u64::MAX),
@@ -512,6 +515,7 @@ impl Labeller {
                             ..
                         }) => KvKey::Listed {
                             rank: rank as u64,
+                            id: block.id,
                             address: block.address,
                             allocated_ns: block.allocated_ns,
                             freed_ns: block.freed_ns,

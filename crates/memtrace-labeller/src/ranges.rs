@@ -32,6 +32,9 @@ pub struct AddressRange {
     /// Whether it is one allocation of one block of the KV cache: a region of its own, whose life ends with the range.
     #[serde(default)]
     pub is_block: bool,
+    /// Number of that block in the engine's table.
+    #[serde(default)]
+    pub block_id: Option<u64>,
 }
 
 impl AddressRange {
@@ -46,13 +49,15 @@ impl AddressRange {
             from_ns: None,
             to_ns: None,
             is_block: false,
+            block_id: None,
         }
     }
 
-    /// As one block of the KV cache.
+    /// As one block of the KV cache, which has this number in the engine's table.
     #[must_use]
-    pub fn as_block(mut self) -> Self {
+    pub fn as_block(mut self, id: u64) -> Self {
         self.is_block = true;
+        self.block_id = Some(id);
         self
     }
 
@@ -132,6 +137,7 @@ pub(crate) struct Range {
     pub(crate) region_type: Name,
     pub(crate) name: Name,
     pub(crate) is_block: bool,
+    pub(crate) block_id: Option<u64>,
     /// Order of registration: the first one wins.
     pub(crate) rank: usize,
 }
@@ -160,6 +166,7 @@ impl RangeMap {
                     .as_deref()
                     .map_or(Name::NULL, |name| names.intern(name)),
                 is_block: range.is_block,
+                block_id: range.block_id,
                 rank,
             });
         }
@@ -181,6 +188,11 @@ impl RangeMap {
             RangeIndex::new(&spans)
         });
         self.ranges.get(index.find(address, time_ns)?)
+    }
+
+    /// The largest number of a block of a table.
+    pub(crate) fn last_block_id(&self) -> Option<u64> {
+        self.ranges.iter().filter_map(|range| range.block_id).max()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

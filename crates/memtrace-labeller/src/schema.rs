@@ -91,9 +91,10 @@ pub const KV_COLUMNS: [&str; 8] = [
 ];
 
 /// Columns that our own KV life cycles have behind those of [`KV_COLUMNS`], in order: when the life began, whether its beginning
-/// and its end are known, and how many fills were recorded, of which the life is that of the first. A life without beginning or end is at least
-/// as long as `lifetime_ns`.
-pub const KV_NATIVE_COLUMNS: [&str; 4] = ["start_ns", "start_known", "end_known", "fills"];
+/// and its end are known, how many fills were recorded, of which the life is that of the first, and the region. A life without beginning or end is at
+/// least as long as `lifetime_ns`.
+pub const KV_NATIVE_COLUMNS: [&str; 5] =
+    ["start_ns", "start_known", "end_known", "fills", "region_id"];
 
 /// The kinds of file whose schema is versioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -124,6 +124,16 @@ fn a_block_lives_until_the_engine_frees_it() {
         })
         .collect();
     assert_eq!(lives, [(4352, 20, Some(50), 40), (4352, 70, None, 10)]);
+    // A block that the table does not list has no number of it.
+    let mut other = Access::new(80, 0x10_0000);
+    other.symbol = names.intern("llama_kv_read");
+    assert!(labeller.label(&mut other, &mut names).unwrap());
+    let numbers: Vec<_> = labeller
+        .kv_blocks()
+        .iter()
+        .map(|block| (block.block_id, block.region_id))
+        .collect();
+    assert_eq!(numbers, [(1, 2), (1, 3), (1 + 4, 4)]);
     let region = labeller.region_map().get(0).unwrap();
     assert_eq!(
         (names.text(region.name), region.access_count),

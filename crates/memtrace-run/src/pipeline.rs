@@ -240,7 +240,7 @@ pub fn process(
             for block in kv_blocks.iter() {
                 if block.allocated_ns.is_some() || block.freed_ns.is_some() {
                     let life = BlockLife::new(block.allocated_ns, block.freed_ns);
-                    analyser.set_life(block.block_id, life);
+                    analyser.set_life(block.region_id, life);
                 }
             }
             analyser.finish(&names)

@@ -503,6 +503,7 @@ pub fn write_kv_blocks<W: Write + Send>(out: W, blocks: &KvBlocks, semantics: &s
                 flag(|block| block.start_known),
                 flag(|block| block.evict_ns.is_some()),
                 number(|block| block.fills),
+                number(|block| block.region_id),
             ]);
         }
         let columns = names.into_iter().zip(arrays);
