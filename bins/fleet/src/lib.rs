@@ -11,7 +11,8 @@ use anyhow::Context as _;
 use byte_source::output::AtomicFile;
 use clap::{Parser, ValueEnum};
 use cli::{
-    FormatArgs, HasJson, InputArgs, OrExit as _, Outcome, Output, ProgressLine, VerbosityArgs,
+    FormatArgs, HasJson, InputArgs, LastWords, OrExit as _, Outcome, Output, ProgressLine,
+    VerbosityArgs,
 };
 use fleet::store::{Recordings, Store, read, stored, summarise_all};
 use fleet::{Fleet, Racks, reduce, tables};
@@ -204,8 +205,12 @@ fn run(args: &FleetCli) -> anyhow::Result<Outcome> {
         threads: workers,
     };
     let line = ProgressLine::start("summarising", args.verbosity);
+    let interrupted = LastWords::new(format!(
+        "fleet: interrupted: summaries made so far are in {}; repeat the command to go on",
+        folder.display()
+    ));
     let made = summarised(args, (&paths, input), &inputs, store);
-    drop(line);
+    drop((line, interrupted));
     let made = match made {
         Ok(made) => made,
         Err(error @ Error::Elsewhere { .. }) => return Err(error).or_exit(Outcome::Unreadable),

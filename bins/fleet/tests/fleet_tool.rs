@@ -65,6 +65,8 @@ fn a_folder_gets_answer_tables_and_page() {
     assert_eq!(document["findings"][0]["kind"], "late_rank");
     let page = fs::read_to_string(out.join("fleet.html")).unwrap();
     assert!(page.len() < 2_000_000 && page.contains("Lateness by rank and step"));
+    // Its tables have words as headings, those of files are names.
+    assert!(page.contains("others wait for it") && !page.contains("inflicted_ns"));
     for table in [
         "findings", "ranks", "factors", "links", "budgets", "steps", "kernels", "classes",
         "failures",
@@ -141,6 +143,60 @@ fn an_interrupted_run_goes_on() {
     let (again, code) = printed(&[&traces], &out, &["--json"]).unwrap();
     assert_eq!((again, code), (whole, 0));
     assert!(!aside.exists());
+}
+
+/// An interrupt says what is kept, and the next call goes on from there.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_says_how_to_go_on() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    let folder = tempfile::tempdir().unwrap();
+    // Long recordings, so that the interrupt comes before all are read.
+    let job = Fleet {
+        ranks: 16,
+        padding: 2_000,
+        ..Fleet::default()
+    };
+    let line = job.timeline();
+    let (traces, out) = (folder.path().join("traces"), folder.path().join("out"));
+    for rank in 0..job.ranks {
+        let path = traces.join(Fleet::name(rank));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, line.rank(rank)).unwrap();
+    }
+    let tool = Command::new(env!("CARGO_BIN_EXE_inferscope-fleet"))
+        .args(["--threads", "1", "-o"])
+        .args([&out, &traces])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let first = out.join("summaries/ranks");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !fs::read_dir(&first).is_ok_and(|mut files| files.next().is_some()) {
+        assert!(Instant::now() < deadline, "no summary appeared");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let killed = Command::new("kill")
+        .args(["-INT", &tool.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    let answer = tool.wait_with_output().unwrap();
+    assert!(!answer.status.success());
+    let said = String::from_utf8_lossy(&answer.stderr);
+    let kept = out.join("summaries").display().to_string();
+    assert!(
+        said.contains("fleet: interrupted") && said.contains(&kept),
+        "{said}"
+    );
+    let made = fs::read_dir(&first).unwrap().count();
+    assert!((1..16).contains(&made), "{made}");
+    let (text, code) = printed(&[&traces], &out, &["--json"]).unwrap();
+    assert_eq!(code, 0);
+    assert!(text.contains("\"ranks\": 16"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,32 @@
-//! Removes temporary files when a signal ends the process.
+//! Removes temporary files when a signal ends the process, and says what stays.
+
+use std::sync::{Mutex, PoisonError};
+
+/// What a signal that ends the process leaves, in words.
+static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
+
+/// Says a sentence on standard error if a signal ends the process before this is dropped: for a tool whose work so far is kept, what is
+/// there and how to go on. Nothing is said where the tool runs in another program, whose signals are not ours.
+#[derive(Debug)]
+#[must_use = "nothing is said after it is dropped"]
+pub struct LastWords(());
+
+impl LastWords {
+    /// Keeps the sentence for a signal, which replaces that of another call.
+    pub fn new(text: impl Into<String>) -> Self {
+        if !crate::in_process::is_active() {
+            *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.into());
+            install();
+        }
+        Self(())
+    }
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
 
 /// Starts to handle signals, once. Costs a thread, so only tools that write files do it.
 ///
@@ -49,6 +77,10 @@ pub(crate) fn ending() -> Vec<i32> {
 #[cfg(unix)]
 pub(crate) fn end_by(signal: i32) {
     byte_source::unfinished::remove_all(|| {
+        let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = words.as_ref() {
+            crate::terminal::say(words);
+        }
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     });
 }

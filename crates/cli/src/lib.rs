@@ -12,6 +12,7 @@
 //!   same meaning in every tool; [`ByteSize`] parses `64G`.
 //! * [`Output`] writes to standard output, or to a file that appears whole or not at all, even if the
 //!   process is interrupted.
+//! * [`LastWords`] says what a signal leaves.
 //! * [`Interrupt`] lets a tool that watches or records end with its report.
 //! * [`ProgressLine`] displays a counter on the terminal, [`Stage`] times the steps for `-v`.
 //! * [`in_process`] runs a tool within another program and collects its answer.
@@ -65,6 +66,7 @@ mod stage;
 pub mod terminal;
 
 pub use args::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+pub use cleanup::LastWords;
 pub use interrupt::Interrupt;
 pub use output::Output;
 pub use progress::ProgressLine;

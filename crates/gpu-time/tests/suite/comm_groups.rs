@@ -290,3 +290,73 @@ fn messages_between_two_ranks_are_joined() {
         assert_eq!(labels, ["pp 0>1", "pp 1>2"]);
     }
 }
+
+/// Two pipelines of three stages with one rank each: 0 to 2 to 4, and 1 to 3 to 5. Rank 0 is late in each third step; ranks 2 and 4 wait
+/// for its message and are therefore late in their data-parallel groups, where ranks 3 and 5 wait.
+#[test]
+fn a_delay_that_messages_pass_on_is_charged_to_the_first_stage() {
+    const LATE: i64 = 400_000;
+    let mut dice = Dice(5);
+    let mut made = Made::new(6, 6);
+    let mut at = [1_000_000_i64; 6];
+    // Joins the clocks of all stages.
+    let all = |at: &[i64; 6]| at.iter().copied().enumerate().collect::<Vec<_>>();
+    at = [made.collective("all", 0, &all(&at)) + 2_000; 6];
+    for step in 0..24 {
+        for pipeline in 0..2 {
+            let late = if step % 3 == 1 && pipeline == 0 {
+                LATE
+            } else {
+                0
+            };
+            at[pipeline] += late;
+            for (from, to) in [(pipeline, pipeline + 2), (pipeline + 2, pipeline + 4)] {
+                // The work of the sender, then the message: both sides wait for the later one.
+                let sender = at[from] + 90_000 + dice.below(900);
+                let receiver = at[to] + dice.below(900);
+                let end = sender.max(receiver) + 12_000;
+                let ends = [
+                    ("Src Rank", Value::Int(i64::try_from(from).unwrap())),
+                    ("Dst Rank", Value::Int(i64::try_from(to).unwrap())),
+                ];
+                let ranks = format!("{:?}", [pipeline, pipeline + 2, pipeline + 4]);
+                let group = format!("pp{pipeline}");
+                for (rank, op, start) in [(from, "send", sender), (to, "recv", receiver)] {
+                    made.kernel(rank, &group, &ranks, step, (start, end), op, &ends);
+                    at[rank] = end;
+                }
+            }
+        }
+        for stage in 0..3 {
+            let (one, other) = (stage * 2, stage * 2 + 1);
+            let starts = [
+                (one, at[one] + 5_000 + dice.below(900)),
+                (other, at[other] + 5_000 + dice.below(900)),
+            ];
+            let end = made.collective(&format!("dp{stage}"), step, &starts);
+            (at[one], at[other]) = (end + 2_000, end + 2_000);
+        }
+    }
+    made.collective("all", 1, &all(&at));
+    let job = Job::new(&made.digests(|_| true));
+    let inflicted: Vec<i64> = job.ranks.iter().map(|rank| rank.inflicted_ns).collect();
+    // Eight times in each of three groups.
+    let planted = LATE * 8 * 3;
+    assert!(
+        (inflicted[0] - planted).abs() < planted / 10,
+        "{inflicted:?}"
+    );
+    assert!(inflicted[1..].iter().all(|ns| *ns < LATE), "{inflicted:?}");
+    let passed_on = job.collectives.iter().filter(|c| !c.origins.is_empty());
+    let large = passed_on.filter(|c| c.passed_on_ns > LATE / 2);
+    let origins: Vec<usize> = large.map(|c| c.origins[0].0).collect();
+    assert_eq!(origins, vec![0; 16]);
+    let cause = job.collectives.iter().filter_map(|c| c.cause.as_ref());
+    let cause = cause.filter(|cause| cause.kind == CauseKind::PassedOn);
+    assert!(cause.clone().count() >= 16);
+    assert!(
+        cause
+            .filter(|cause| cause.lateness_ns > LATE / 2)
+            .all(|cause| cause.name.as_deref() == Some("rank 0"))
+    );
+}
