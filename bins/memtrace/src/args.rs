@@ -9,7 +9,9 @@ use memtrace_run::FigureFormat;
 
 const AFTER_HELP: &str = "\
 Recording an input:
-  perf mem   perf mem record -c 4000 -k CLOCK_MONOTONIC -- llama-cli ...
+  perf mem   perf mem record -F 4000 -k CLOCK_MONOTONIC -- llama-cli ...
+             (by frequency: with a fixed period, -c, samples keep step with a
+             program that repeats itself, and no class follows)
              perf script -F comm,pid,tid,cpu,time,period,event,addr,ip,sym,dso,weight,data_src
   Valgrind   valgrind --tool=lackey --trace-mem=yes CMD 2> lackey.txt
              (functions by --symbols 108000=CMD where CMD is a PIE)
@@ -443,9 +445,12 @@ pub(crate) struct RunArgs {
     /// New folder for the run of a command [default: results/run, or results/run-2, ... where that exists]
     #[arg(short, long, value_name = "DIR", conflicts_with = "config")]
     pub(crate) output: Option<PathBuf>,
-    /// Accesses per sample
-    #[arg(long, value_name = "N", default_value_t = 4000)]
-    pub(crate) period: u64,
+    /// Samples a second of each thread, of perf
+    #[arg(long, value_name = "N", default_value_t = 4000, conflicts_with_all = ["period", "config"])]
+    pub(crate) frequency: u64,
+    /// A fixed number of accesses per sample instead: of a program that repeats itself, no class follows then
+    #[arg(long, value_name = "N", conflicts_with = "config")]
+    pub(crate) period: Option<u64>,
     /// Collector: perf, pagefaults, memray, monitor [default: the first that is usable]
     #[arg(long, value_name = "NAME")]
     pub(crate) collector: Option<String>,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use cli::{Interrupt, Outcome, Output, terminal, usage};
 use memtrace_run::{
-    Experiment, RunOptions, Stop, diagnose, hanging, has_memray, next_folder, on_path, plan_text,
-    run_command, run_experiment,
+    Experiment, RunOptions, Sampling, Stop, diagnose, hanging, has_memray, next_folder, on_path,
+    plan_text, run_command, run_experiment,
 };
 use report::{JsonDocument, SchemaVersion};
 use serde_json::json;
@@ -104,7 +104,10 @@ pub(crate) fn plan(args: &ConfigArgs) -> anyhow::Result<Outcome> {
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let mut options = RunOptions::default();
-    options.period = args.period;
+    options.sampling = match args.period {
+        Some(period) => Sampling::Period(period),
+        None => Sampling::Frequency(args.frequency),
+    };
     options.collector.clone_from(&args.collector);
     options.phase_marks.clone_from(&args.phase_mark);
     options.phase_patterns.clone_from(&args.phase_regex);

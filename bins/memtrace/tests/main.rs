@@ -84,6 +84,20 @@ fn cell<'a>(document: &'a Value, table: &str, region_type: &str, column: &str) -
         .unwrap()[column]
 }
 
+/// A fixed period leads to no class, so that nothing recommends one or takes it by itself.
+#[test]
+fn recordings_are_recommended_by_frequency() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = ok(&call(folder.path(), &["--help"]));
+    assert!(help.contains("perf mem record -F 4000 "), "{help}");
+    assert!(!help.contains("perf mem record -c"), "{help}");
+    let run = ok(&call(folder.path(), &["run", "--help"]));
+    let option = run.split("--frequency <N>").nth(1).unwrap();
+    assert!(option.contains("[default: 4000]"), "{run}");
+    let both = ["run", "--frequency", "9", "--period", "9", "--", "true"];
+    assert_eq!(call(folder.path(), &both).status.code(), Some(2));
+}
+
 #[test]
 fn analysing_finds_what_was_planted() {
     let folder = folder();

@@ -253,20 +253,22 @@ fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<(String, String)> {
             "record the period (perf script -F +period) or give --period N (1 if every access was recorded)".to_owned(),
         ),
         Rate::Sampled(_) if verdict.reason.starts_with("every Nth") => {
-            (seen, "let the period vary (perf record -F)".to_owned())
-        }
-        Rate::Sampled(p) => {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a period is a small positive number"
-            )]
-            let denser = (0.1 / p).round().max(1.0) as u64;
             (
                 seen,
-                format!("sample 10x denser (-c {denser}) or record less of the program"),
+                "let the period vary: perf mem record -F 4000 instead of -c, or memtrace run without --period".to_owned(),
             )
         }
+        Rate::Sampled(_) if verdict.reason.starts_with("samples at a steady rate") => {
+            (seen, "record every access of a few words (-c 1 with mem:ADDR, see memtrace --help)".to_owned())
+        }
+        // Ten times as many are all, or nearly.
+        Rate::Sampled(p) if p > 1.0 / 15.0 => {
+            (seen, "record every access (-c 1) or less of the program".to_owned())
+        }
+        Rate::Sampled(_) => (
+            seen,
+            "sample 10x denser (perf mem record -F with 10 times the frequency) or record less of the program".to_owned(),
+        ),
         Rate::Complete if verdict.reason.contains("instructions") => (
             String::new(),
             "record with a clock (perf mem) for times".to_owned(),

@@ -19,7 +19,7 @@ mod watch;
 use self::result::OBSERVED_TOUCHES;
 pub(crate) use machine::free_bytes;
 pub use observe::next_folder;
-pub use options::RunOptions;
+pub use options::{RunOptions, Sampling};
 pub use result::{FIRST_TOUCHES, RunResult};
 pub use stop::Stop;
 
@@ -34,7 +34,7 @@ use memtrace_labeller::{AddressRange, InputOptions, Names, Phases, RowStream};
 use serde_json::{Map, Value, json};
 
 use self::clock::epoch_offset_ns;
-use self::command::{choose, engine_command, input_of, wrapped};
+use self::command::{choose, engine_command, input_of, is_profiler, wrapped};
 use self::found::FoundPhases;
 use self::mapped::{mapped, shifted};
 use self::observe::{Observed, prepare};
@@ -151,13 +151,17 @@ fn collect(
     }
     let input = input_of(&collector, &raw)?;
     let mut used = record::collected(&collector, &raw, input.as_deref())?;
-    let period = period_of(&collector, options);
+    let (period, frequency) = match is_profiler(&collector) {
+        true => rate_of(&words),
+        false => (None, None),
+    };
     for (name, value) in [
         ("type", json!(collector)),
         ("fallback_reason", json!(fallback_reason)),
         ("command", json!(words)),
         ("event_strings", json!(events_of(&words))),
         ("sample_period", json!(period)),
+        ("sample_frequency", json!(frequency)),
     ] {
         used.insert(name.to_owned(), value);
     }
@@ -257,11 +261,12 @@ fn events_of(words: &[String]) -> Vec<&String> {
         .collect()
 }
 
-/// Returns the number of accesses per sample, if the collector samples.
-fn period_of(collector: &str, options: &RunOptions) -> Option<u64> {
-    match collector {
-        "perf" | "perf_mem" => Some(options.period),
-        "pagefaults" => Some(1),
-        _ => None,
-    }
+/// Returns the number of accesses per sample, or of samples a second, that a collector's command asks for.
+fn rate_of(words: &[String]) -> (Option<u64>, Option<u64>) {
+    let own = || words.iter().take_while(|word| *word != "--");
+    let after = |option: &str| {
+        let value = own().skip_while(|word| *word != option).nth(1)?;
+        value.parse().ok()
+    };
+    (after("-c"), after("-F"))
 }

@@ -70,6 +70,11 @@ pub struct PromptsConfig {
 #[non_exhaustive]
 pub struct PerfMemConfig {
     pub sample_period: u64,
+    /// `true` if the file has a period; else accesses are sampled by frequency.
+    #[serde(skip)]
+    pub has_period: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_frequency: Option<u64>,
     pub ldlat_threshold: u64,
     pub events: Vec<String>,
     pub extra_flags: Vec<String>,
@@ -303,6 +308,9 @@ fn read(root: &mut Section<'_>) -> Option<Config> {
         fallback: s.maybe_one_of("fallback", "memray", COLLECTORS),
         fallback_2: s.maybe_one_of("fallback_2", "process_monitor", COLLECTORS),
         perf_mem: s.with("perf_mem", |s| PerfMemConfig {
+            has_period: s.get("sample_period").is_some(),
+            sample_frequency: (s.get("sample_frequency").is_some())
+                .then(|| s.number("sample_frequency", 4000, 1)),
             sample_period: s.number("sample_period", 4000, i64::MIN),
             ldlat_threshold: s.number("ldlat_threshold", 20, i64::MIN),
             events: s.texts("events", &["cpu/mem-loads,ldlat=20/P", "cpu/mem-stores/P"]),

@@ -87,7 +87,7 @@ mod validity;
 pub use access_rows::{pass_accesses, run_name};
 pub use answers::{Answer, answers};
 pub use collect::{
-    FIRST_TOUCHES, PROMPTS_FILE, RunOptions, RunResult, Stop, next_folder, run_command,
+    FIRST_TOUCHES, PROMPTS_FILE, RunOptions, RunResult, Sampling, Stop, next_folder, run_command,
     run_experiment,
 };
 pub use compare::compare_analyses;

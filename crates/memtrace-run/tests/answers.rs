@@ -58,3 +58,32 @@ fn bounds_are_worded_as_bounds() {
     let text = sentence(&analysed(&loads));
     assert!(!text.contains("of reads find data"), "{text}");
 }
+
+#[test]
+fn a_fixed_period_is_told_apart_and_its_remedy_is_a_frequency() {
+    // One store, then each 4000th load of the same blocks, as far apart in time as by the number of accesses.
+    let mut rows = vec![row(0, 0, Name::STORE, 4000), row(1, 1, Name::STORE, 4000)];
+    rows.extend((2..40_000).map(|at| row(at, at % 7, Name::LOAD, 4000)));
+    let text = sentence(&analysed(&rows));
+    for part in [
+        "every Nth access",
+        "perf mem record -F 4000",
+        "without --period",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Samples taken at random have another remedy, which is no fixed period either.
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 20
+    };
+    rows.retain(|row| row.op == Name::STORE || random().is_multiple_of(5));
+    let text = sentence(&analysed(&rows));
+    assert!(
+        text.contains("sample 10x denser (perf mem record -F ") && !text.contains("-c "),
+        "{text}"
+    );
+}

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use super::RunOptions;
+use super::options::Sampling;
 use crate::doctor::{facility, imports_memray, on_path};
 use crate::error::{Error, Result, io_error};
 use crate::experiment::{Experiment, PlannedRun};
@@ -170,12 +171,14 @@ pub(super) fn wrapped(
     let file = |name: &str| raw.join(name).display().to_string();
     let mut words: Vec<String> = match collector {
         "perf" | "perf_mem" => {
-            let events = match facility() {
+            let facility = facility();
+            let events = match facility {
                 Some("amd") => vec!["ibs_op//".to_owned()],
                 Some("arm") => {
+                    // It varies the period by itself.
                     let least = options.load_latency;
                     vec![format!(
-                        "arm_spe_0/load_filter=1,store_filter=1,min_latency={least}/"
+                        "arm_spe_0/jitter=1,load_filter=1,store_filter=1,min_latency={least}/"
                     )]
                 }
                 _ if !options.events.is_empty() => options.events.clone(),
@@ -187,7 +190,7 @@ pub(super) fn wrapped(
             let mut words: Vec<String> = ["perf", "record", "-d", "-W", "-k", "CLOCK_MONOTONIC"]
                 .map(str::to_owned)
                 .to_vec();
-            words.extend(["-c".to_owned(), options.period.to_string()]);
+            words.extend(rate(facility, options.sampling));
             for event in events {
                 words.extend(["-e".to_owned(), event]);
             }
@@ -239,6 +242,16 @@ pub(super) fn wrapped(
     words
 }
 
+/// Returns perf's option of how often to sample: the statistical profiling extension of Arm has no frequency.
+fn rate(facility: Option<&str>, sampling: Sampling) -> [String; 2] {
+    let (option, number) = match sampling {
+        Sampling::Period(period) => ("-c", period),
+        Sampling::Frequency(_) if facility == Some("arm") => ("-c", Sampling::PERIOD),
+        Sampling::Frequency(frequency) => ("-F", frequency),
+    };
+    [option.to_owned(), number.to_string()]
+}
+
 /// Returns the file that a collector wrote.
 pub(super) fn input_of(collector: &str, raw: &Path) -> Result<Option<PathBuf>> {
     let path = match collector {
@@ -280,6 +293,19 @@ const SCRIPT_FIELDS: [&str; 3] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accesses_are_sampled_by_frequency_unless_a_period_is_given() {
+        let options = RunOptions::default();
+        let of = |facility, sampling| rate(facility, sampling).join(" ");
+        assert_eq!(of(Some("intel"), options.sampling), "-F 4000");
+        assert_eq!(of(Some("arm"), options.sampling), "-c 4000");
+        assert_eq!(of(Some("amd"), Sampling::Period(7)), "-c 7");
+        let words = wrapped("perf", &["true".to_owned()], Path::new("raw"), &options);
+        let text = words.join(" ");
+        let expected = rate(facility(), options.sampling).join(" ");
+        assert!(text.contains(&expected), "{text}");
+    }
 
     #[test]
     fn python_programs_are_told_from_others() {

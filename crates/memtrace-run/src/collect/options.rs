@@ -13,12 +13,42 @@ use crate::error::{Result, io_error};
 use crate::figures::FigureFormat;
 use crate::validity::ValidityLimits;
 
+/// How often accesses are sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// So many samples a second of each thread. The period varies, so that samples leave the rhythm of a program that repeats itself.
+    Frequency(u64),
+    /// One access in so many. Of a program that repeats itself the same accesses may be sampled again and again, and no others.
+    Period(u64),
+}
+
+impl Sampling {
+    /// The period of processors that sample by no frequency.
+    pub(super) const PERIOD: u64 = 4000;
+
+    /// Returns the fixed period, if it is fixed.
+    #[must_use]
+    pub const fn period(self) -> Option<u64> {
+        match self {
+            Self::Period(period) => Some(period),
+            Self::Frequency(_) => None,
+        }
+    }
+}
+
+/// The frequency that perf has by itself.
+impl Default for Sampling {
+    fn default() -> Self {
+        Self::Frequency(4000)
+    }
+}
+
 /// Options of a collection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Accesses per sample.
-    pub period: u64,
+    /// How often perf samples.
+    pub sampling: Sampling,
     /// Collector; if absent, the first usable one of `perf`, `pagefaults`, `memray`, `monitor`.
     pub collector: Option<String>,
     /// Collectors to try, in order, when `collector` is absent.
@@ -72,7 +102,14 @@ impl RunOptions {
     /// Applies the settings of a configuration.
     pub(super) fn configure(&mut self, config: &Config) -> Result<()> {
         let collector = &config.collector;
-        self.period = collector.perf_mem.sample_period;
+        self.sampling = match (
+            collector.perf_mem.sample_frequency,
+            collector.perf_mem.has_period,
+        ) {
+            (Some(frequency), _) => Sampling::Frequency(frequency),
+            (None, true) => Sampling::Period(collector.perf_mem.sample_period),
+            (None, false) => Sampling::default(),
+        };
         self.poll = Duration::from_millis(collector.process_monitor.poll_interval_ms.max(1));
         let telemetry = &config.telemetry;
         self.heat_interval = Duration::from_secs(telemetry.thermal_sampling_interval_s.max(1));
@@ -123,7 +160,7 @@ impl RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
-            period: 4000,
+            sampling: Sampling::default(),
             collector: None,
             hierarchy: ["perf", "pagefaults", "memray", "monitor"]
                 .map(str::to_owned)
