@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use doubts::{RankDoubt, misnamed};
-pub use name::RankName;
 pub(crate) use name::in_name;
+pub use name::{RankName, names_have_sizes};
 
+use crate::Metadata;
 use crate::ids::Rank;
 use name::Place;
 
@@ -26,6 +27,48 @@ pub struct Recording<'a> {
     pub start_ns: Option<i64>,
     /// Time of the last event in nanoseconds since 1970, if known.
     pub end_ns: Option<i64>,
+}
+
+impl<'a> Recording<'a> {
+    /// Returns what the metadata of a file state, without times.
+    #[must_use]
+    pub fn new(name: &'a str, meta: &Metadata) -> Self {
+        Self {
+            name,
+            stated: meta.rank(),
+            world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the rank of the file by itself: the one that it states, else the one in its name, if its job has that many ranks. With
+    /// `sizes_in_names`, which is [`names_have_sizes`] of all files that are looked at, a number after `tp` counts only if the file
+    /// states the size of its job.
+    ///
+    /// ```
+    /// use trace_model::Rank;
+    /// use trace_model::ranks::Recording;
+    ///
+    /// let of = |name, world_size| Recording { name, world_size, ..Recording::default() };
+    /// assert_eq!(of("rank7.json", Some(8)).rank(false), Some(Rank(7)));
+    /// assert_eq!(of("rank9.json", Some(8)).rank(false), None);
+    /// assert_eq!(of("rank9.json", None).rank(false), Some(Rank(9)));
+    /// assert_eq!(of("tp4.json", None).rank(true), None);
+    /// ```
+    #[must_use]
+    pub fn rank(&self, sizes_in_names: bool) -> Option<Rank> {
+        let mut name = name::of_path(self.name);
+        if sizes_in_names && self.world_size.is_none() {
+            name = name.without_sizes();
+        }
+        let is_rank = |rank: &Rank| self.has_rank(*rank);
+        self.stated.or_else(|| name.single().filter(is_rank))
+    }
+
+    /// Returns `true` unless the job is known to have fewer ranks.
+    fn has_rank(&self, rank: Rank) -> bool {
+        self.world_size.is_none_or(|size| rank.0 < size)
+    }
 }
 
 /// Evidence for the ranks of several files.
@@ -119,7 +162,7 @@ impl std::error::Error for SameRank {}
 /// Assigns a rank to each file: the one that it states, else the one in its name.
 ///
 /// If some file has neither, all files without a stated rank get the positions of the files in the
-/// order of their names.
+/// order of their names. Numbers after `tp` that cannot be ranks ([`names_have_sizes`]) are sizes of jobs.
 ///
 /// ```
 /// use trace_model::Rank;
@@ -135,9 +178,10 @@ impl std::error::Error for SameRank {}
 /// # Errors
 ///
 /// Returns an error if two files have the same rank, as joining them would merge two processes, if
-/// files state different sizes of the job, or if they were recorded long after each other.
+/// files state different sizes of the job or are named after different ones, or if they were recorded
+/// long after each other.
 pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
-    let named = by_names(files);
+    let (named, sizes) = by_names(files);
     // A number in a name is a rank only if the job has it.
     let world_size = files.iter().filter_map(|file| file.world_size).max();
     let is_rank = |rank: &Rank| world_size.is_none_or(|size| rank.0 < size);
@@ -156,7 +200,8 @@ pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
         let same = same_rank(files, *rank, same, &of_rank);
         return Err(NotOneJob::SameRank(same));
     }
-    let doubts = doubts::of(files, &named);
+    let mut doubts = doubts::of(files, &named);
+    doubts.extend(sizes);
     if let Some(doubt) = doubts.iter().find(|doubt| doubt.excludes_a_join()) {
         return Err(NotOneJob::Doubt(doubt.clone()));
     }
@@ -222,11 +267,35 @@ fn same_rank(
     }
 }
 
-/// Returns the ranks in the names. If these distinguish data, pipeline and tensor parallel ranks,
-/// they are numbered in this order.
-fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
+/// Returns the ranks in the names, and the doubt that numbers in them are sizes, which then are no ranks. If names
+/// distinguish data, pipeline and tensor parallel ranks, they are numbered in this order.
+fn by_names(files: &[Recording<'_>]) -> (Vec<Option<Rank>>, Option<RankDoubt>) {
     let paths: Vec<&str> = files.iter().map(|file| file.name).collect();
-    let names = name::of_paths(&paths);
+    let mut names = name::of_paths(&paths);
+    // A job that has as many ranks says itself that the number may be one.
+    let is_rank = |file: &Recording<'_>, tp| file.world_size.is_some() && file.has_rank(Rank(tp));
+    let open = files.iter().zip(&names).filter(|(file, name)| {
+        file.stated.is_none() && !name.tp().is_some_and(|tp| is_rank(file, tp))
+    });
+    let sizes = name::sizes(open.map(|(_, name)| name));
+    let doubt = (!sizes.is_empty()).then(|| {
+        let of = |size: &u32| {
+            let mut all = files.iter().zip(&names);
+            let first = all.find(|(file, name)| file.stated.is_none() && name.tp() == Some(*size));
+            first.map(|(file, _)| (*size, file.name.to_owned()))
+        };
+        RankDoubt::TensorSizes {
+            sizes: sizes.iter().filter_map(of).collect(),
+        }
+    });
+    if doubt.is_some() {
+        names = names.iter().map(RankName::without_sizes).collect();
+    }
+    (ranks_of(&names), doubt)
+}
+
+/// Returns the ranks that names give together.
+fn ranks_of(names: &[RankName]) -> Vec<Option<Rank>> {
     let places: Option<Vec<Place>> = names.iter().map(RankName::place).collect();
     let places = places.filter(|_| names.iter().all(|name| !name.is_of_job()));
     let places = places.filter(|places| places.len() > 1);
@@ -392,6 +461,65 @@ mod tests {
         let names = ["TP-0-DP-0", "TP-2-DP-1", "TP-4-DP-2", "TP-6-DP-3"];
         let all = names.map(|name| file(name, None, 0));
         assert_eq!(ranks(&all).0, [0, 2, 4, 6]);
+    }
+
+    #[test]
+    fn sizes_in_names_are_no_ranks() {
+        let unknown = |name| Recording {
+            name,
+            ..Recording::default()
+        };
+        let found = |names: &[&'static str]| {
+            let files: Vec<Recording<'_>> = names.iter().map(|name| unknown(name)).collect();
+            match assign(&files) {
+                Ok(found) => Ok(found.ranks.iter().map(|rank| rank.0).collect::<Vec<u32>>()),
+                Err(NotOneJob::Doubt(doubt)) => Err(doubt.code()),
+                Err(NotOneJob::SameRank(_)) => Err("same_rank"),
+            }
+        };
+        for sizes in [
+            &["llama_tp4.json", "llama_tp8.json"][..],
+            &["x/tp2/a.json", "x/tp4/a.json", "x/tp8/a.json"],
+            &["qwen-tp1-pp2.json", "qwen-tp4-pp1.json"],
+            &["a_tp8.json", "b_tp8.json", "c_tp2.json"],
+        ] {
+            assert_eq!(found(sizes), Err("tensor_sizes_differ"), "{sizes:?}");
+        }
+        for (names, ranks) in [
+            (&["tp1.json", "tp0.json"][..], vec![1, 0]),
+            (&["tp1.json", "tp2.json"], vec![1, 2]),
+            // Ranks of the second host, and some of those that count from 0.
+            (
+                &["17-TP-4.json", "17-TP-5.json", "17-TP-6.json"],
+                vec![4, 5, 6],
+            ),
+            (&["tp0.json", "tp3.json"], vec![0, 3]),
+            (&["17-TP-2-DP-0.json", "17-TP-6-DP-1.json"], vec![2, 6]),
+            (&["tp8_rank0.json", "tp8_rank1.json"], vec![0, 1]),
+            (&["tp4_rank0.json", "tp8_rank1.json"], vec![0, 1]),
+        ] {
+            assert_eq!(found(names), Ok(ranks), "{names:?}");
+        }
+        // Two recordings of one size are two of one name, as before.
+        assert_eq!(found(&["a_tp8.json", "b_tp8.json"]), Err("same_rank"));
+        // The files state a job that has these ranks.
+        let stated = ["tp4.json", "tp6.json"].map(|name| file(name, None, 0));
+        assert_eq!(ranks(&stated), (vec![4, 6], RankEvidence::FileName));
+        let of_own_size = [("llama_tp4.json", 4), ("llama_tp8.json", 8)].map(|(name, size)| {
+            let world_size = Some(size);
+            Recording {
+                world_size,
+                ..unknown(name)
+            }
+        });
+        assert!(assign(&of_own_size).is_err());
+        let said = assign(&["llama_tp4.json", "llama_tp8.json"].map(unknown));
+        let said = said.unwrap_err().to_string();
+        assert!(
+            said.contains("4: llama_tp4.json, 8: llama_tp8.json")
+                && said.contains("not ranks of one job"),
+            "{said}"
+        );
     }
 
     #[test]

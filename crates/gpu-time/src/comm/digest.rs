@@ -302,7 +302,10 @@ impl RankDigest {
             .rank()
             .map(|r| (r, RankSource::Stated))
             .or_else(|| Some((rank_of_arguments(trace)?, RankSource::Arguments)))
-            .or_else(|| Some((Rank::from_file_name(source)?, RankSource::FileName)))
+            .or_else(|| {
+                let rank = Recording::new(source, meta).rank(false)?;
+                Some((rank, RankSource::FileName))
+            })
             .unwrap_or((Rank(0), RankSource::Place));
         let host = match rules {
             CommRules::Extended => host_collectives(trace),

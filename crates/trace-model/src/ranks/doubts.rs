@@ -43,6 +43,11 @@ pub enum RankDoubt {
         /// Each number with the first file that states it, ascending.
         sizes: Vec<(u32, String)>,
     },
+    /// Names contain sizes of tensor parallelism, which differ: numbers after `tp` that are not the ranks of one job.
+    TensorSizes {
+        /// Each size with the first file that is called so, ascending.
+        sizes: Vec<(u32, String)>,
+    },
     /// The recordings do not overlap in time.
     Apart {
         /// The recording that ends first.
@@ -70,7 +75,7 @@ impl RankDoubt {
             Self::NotInWorld { .. } | Self::NameNotInWorld { .. } | Self::NameDisagrees { .. } => {
                 false
             }
-            Self::WorldSizes { .. } => true,
+            Self::WorldSizes { .. } | Self::TensorSizes { .. } => true,
             Self::Apart { gap_ns, .. } => *gap_ns >= OTHER_SESSION_NS,
         }
     }
@@ -81,6 +86,7 @@ impl RankDoubt {
             Self::NotInWorld { .. } | Self::NameNotInWorld { .. } => "rank_not_in_world",
             Self::NameDisagrees { .. } => "name_disagrees",
             Self::WorldSizes { .. } => "world_sizes_differ",
+            Self::TensorSizes { .. } => "tensor_sizes_differ",
             Self::Apart { .. } => "recordings_apart",
         }
     }
@@ -114,13 +120,18 @@ impl fmt::Display for RankDoubt {
                 "{file} states rank {stated}, which counts, and is called rank {named}"
             ),
             Self::WorldSizes { sizes } => {
-                write!(f, "files state different numbers of ranks (")?;
-                for (at, (size, file)) in sizes.iter().enumerate() {
-                    let comma = if at > 0 { ", " } else { "" };
-                    write!(f, "{comma}{size}: {file}")?;
-                }
-                write!(f, ")")
+                write!(
+                    f,
+                    "files state different numbers of ranks ({})",
+                    list(sizes)
+                )
             }
+            Self::TensorSizes { sizes } => write!(
+                f,
+                "the numbers after tp in the names are taken for sizes of jobs, not for ranks, which would follow each other ({}; \
+                 call them rankN if they are ranks)",
+                list(sizes)
+            ),
             Self::Apart {
                 earlier,
                 later,
@@ -132,6 +143,21 @@ impl fmt::Display for RankDoubt {
             ),
         }
     }
+}
+
+/// Maximum number of sizes that a message names.
+const NAMED: usize = 4;
+
+/// Returns sizes with their files for a message.
+fn list(sizes: &[(u32, String)]) -> String {
+    let named = sizes.iter().take(NAMED);
+    let mut all: Vec<String> = named
+        .map(|(size, file)| format!("{size}: {file}"))
+        .collect();
+    if sizes.len() > NAMED {
+        all.push(format!("and {} more", sizes.len() - NAMED));
+    }
+    all.join(", ")
 }
 
 /// Returns the contradictions between `files`, whose names contain the ranks `named`.
@@ -151,7 +177,8 @@ pub(super) fn of(files: &[Recording<'_>], named: &[Option<Rank>]) -> Vec<RankDou
             });
         }
     }
-    doubts.extend(files.iter().filter_map(misnamed));
+    let stated = files.iter().filter(|file| file.stated.is_some());
+    doubts.extend(stated.filter_map(misnamed));
     if let Some((&world_size, _)) = sizes.last_key_value() {
         let named = files
             .iter()
@@ -177,10 +204,18 @@ pub(super) fn of(files: &[Recording<'_>], named: &[Option<Rank>]) -> Vec<RankDou
 }
 
 /// Returns the contradiction in the name of a file, if any: a number after `rank` that is not the
-/// stated rank.
+/// stated rank, or a number that its job does not have as a rank, where it states none.
 pub fn misnamed(file: &Recording<'_>) -> Option<RankDoubt> {
-    let stated = file.stated?;
     let name = file.name.rsplit(['/', '\\']).next().unwrap_or(file.name);
+    let Some(stated) = file.stated else {
+        let named = super::in_name(file.name)?;
+        let world_size = file.world_size.filter(|size| named.0 >= *size)?;
+        return Some(RankDoubt::NameNotInWorld {
+            file: file.name.to_owned(),
+            rank: named,
+            world_size,
+        });
+    };
     let named = Rank(RankName::of(name).rank()?);
     (named != stated).then(|| RankDoubt::NameDisagrees {
         file: file.name.to_owned(),

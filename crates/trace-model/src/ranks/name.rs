@@ -204,6 +204,27 @@ impl RankName {
         .collect()
     }
 
+    /// Returns the number after `tp`, if the name contains no other rank or worker.
+    pub(super) fn tp(&self) -> Option<u32> {
+        self.tp
+            .filter(|_| self.rank.is_none() && self.worker.is_none())
+    }
+
+    /// Returns the name without the numbers of parallel ranks if there is one after `tp`, since they are sizes ([`sizes`]).
+    pub(super) fn without_sizes(&self) -> Self {
+        let [dp, pp, tp, ep] = match self.tp() {
+            Some(_) => [None; 4],
+            None => [self.dp, self.pp, self.tp, self.ep],
+        };
+        Self {
+            dp,
+            pp,
+            tp,
+            ep,
+            ..*self
+        }
+    }
+
     /// Returns `true` if the name contains the rank of the whole job.
     pub(super) fn is_of_job(&self) -> bool {
         self.rank.is_some()
@@ -271,9 +292,44 @@ fn number_after(bytes: &[u8], at: usize, whole_words: bool) -> Option<u32> {
     text.parse().ok().filter(|_| count < 7)
 }
 
+/// Returns the numbers after `tp` in the names of several files, ascending, if they are sizes (`llama_tp4`, `llama_tp8`) and not ranks: the
+/// ranks of a job follow each other, or other numbers beside them count from 0. Else, and for one file, there are none.
+pub(super) fn sizes<'n>(names: impl Iterator<Item = &'n RankName>) -> Vec<u32> {
+    let names: Vec<&RankName> = names.filter(|name| name.tp().is_some()).collect();
+    let numbers: BTreeSet<u32> = names.iter().filter_map(|name| name.tp()).collect();
+    let numbers: Vec<u32> = numbers.into_iter().collect();
+    let follow = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let mut places = names.iter().flat_map(|name| name.places());
+    // No job has the size 0.
+    if follow || places.any(|(_, number)| number == 0) {
+        return Vec::new();
+    }
+    numbers
+}
+
+/// Returns `true` if the numbers after `tp` in the names of files that are looked at together are sizes of jobs and not ranks.
+///
+/// ```
+/// use trace_model::ranks::names_have_sizes;
+///
+/// assert!(names_have_sizes(&["llama_tp4.json", "llama_tp8.json"]));
+/// assert!(!names_have_sizes(&["tp0.json", "tp1.json"]));
+/// ```
+#[must_use]
+pub fn names_have_sizes<P: AsRef<str>>(paths: &[P]) -> bool {
+    let names = paths.iter().flat_map(|path| of_paths(&[path.as_ref()]));
+    let names: Vec<RankName> = names.collect();
+    !sizes(names.iter()).is_empty()
+}
+
+/// Returns the name of a file, which is looked at by itself.
+pub(super) fn of_path(path: &str) -> RankName {
+    of_paths(&[path]).pop().unwrap_or_default()
+}
+
 /// Returns the rank in the name of a file, else in that of a folder around it.
 pub(crate) fn in_name(path: &str) -> Option<Rank> {
-    of_paths(&[path]).first()?.single()
+    of_path(path).single()
 }
 
 #[cfg(test)]
