@@ -36,7 +36,7 @@ pub use files::{
 pub use label::labels;
 pub use nsys::{file_of, is_large};
 pub use nsys_db::{Deciding, Work as PassedWork, WorkKind as PassedKind};
-pub use rank::{Ranks, rank_in_name, ranks, refuse_other_jobs};
+pub use rank::{Ranks, doubt_on_rank, names_have_sizes, rank_in_name, ranks, refuse_other_jobs};
 pub use read::{
     NamedTrace, ReadEach, nothing_inside, only_args, read, read_each, read_each_passing, warnings,
 };

@@ -1,8 +1,10 @@
 //! Determines which rank recorded which file.
 
 use cli::{OrExit as _, Outcome};
-use trace_model::Rank;
-use trace_model::ranks::{NotOneJob, Recording, assign};
+use trace_model::ranks::{NotOneJob, Recording, assign, misnamed};
+use trace_model::{Rank, Trace};
+
+pub use trace_model::ranks::names_have_sizes;
 
 use crate::NamedTrace;
 
@@ -38,11 +40,9 @@ fn recording(input: &NamedTrace) -> Recording<'_> {
     let end = input.trace.slices().next_back().map(|s| s.ts().nanos());
     let since_1970 = |at: i64| at.saturating_add(meta.base_time_ns);
     Recording {
-        name: &input.name,
-        stated: meta.rank(),
-        world_size: meta.distributed.as_ref().and_then(|d| d.world_size),
         start_ns: start.map(since_1970),
         end_ns: end.map(since_1970),
+        ..Recording::new(&input.name, meta)
     }
 }
 
@@ -53,6 +53,12 @@ fn recording(input: &NamedTrace) -> Recording<'_> {
 /// The error itself.
 pub fn refuse_other_jobs<T>(found: Result<T, NotOneJob>) -> anyhow::Result<T> {
     found.or_exit(Outcome::CannotAnswer)
+}
+
+/// Returns why the number in the name of a file is not its rank, as a sentence, if it has one that is not.
+#[must_use]
+pub fn doubt_on_rank(name: &str, trace: &Trace) -> Option<String> {
+    misnamed(&Recording::new(name, trace.meta())).map(|doubt| doubt.to_string())
 }
 
 /// Returns the rank in the name of a file.

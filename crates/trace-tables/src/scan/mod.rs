@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema};
-use trace_model::{Rank, Trace};
+use trace_model::{Rank, Trace, ranks};
 
 use crate::catalogue::{ArgKeys, TableSpec};
 
@@ -33,7 +33,7 @@ pub struct Recording {
     pub file: String,
     /// Run that the file belongs to.
     pub run: Option<String>,
-    /// Rank, as the file states it, else by its name.
+    /// Rank, as the file states it, else by its name ([`trace_model::ranks::Recording::rank`]).
     pub rank: Option<Rank>,
     /// SHA-256 of the file as stored, in hexadecimal.
     pub hash: Option<String>,
@@ -44,13 +44,19 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Creates a recording; the rank is that of the trace, else of the file's name.
+    /// Creates a recording, whose rank is that of the file by itself.
     #[must_use]
     pub fn new(file_id: u32, file: &str, trace: Trace) -> Self {
+        Self::named(file_id, file, trace, false)
+    }
+
+    /// Creates a recording among others, of which [`trace_model::ranks::names_have_sizes`] is known.
+    #[must_use]
+    pub fn named(file_id: u32, file: &str, trace: Trace, sizes_in_names: bool) -> Self {
         Self {
             file_id,
             run: run_of(file),
-            rank: trace.meta().rank().or_else(|| Rank::from_file_name(file)),
+            rank: ranks::Recording::new(file, trace.meta()).rank(sizes_in_names),
             file: file.to_owned(),
             hash: None,
             trace,
