@@ -93,13 +93,9 @@ fn search(path: &Path, verbosity: VerbosityArgs, found: &mut Vec<Pair>) -> anyho
     Ok(())
 }
 
-/// Notes that the name of a file contains another rank than the file states.
+/// Notes that the name of a file contains another rank than the file states, or one that its job does not have.
 pub(crate) fn note_rank(path: &str, trace: &Trace, verbosity: VerbosityArgs) {
-    let file = ranks::Recording {
-        name: path,
-        stated: trace.meta().rank(),
-        ..ranks::Recording::default()
-    };
+    let file = ranks::Recording::new(path, trace.meta());
     if let Some(doubt) = ranks::misnamed(&file) {
         verbosity.note(format!("warning: {doubt}"));
     }

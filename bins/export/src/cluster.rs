@@ -12,20 +12,21 @@ use crate::recordings::Recordings;
 /// Name of the work on executors.
 pub const WORK: &str = "export";
 
-/// Words of the command line, and tables.
-type Options = (String, Vec<String>);
+/// Words of the command line, tables, and whether numbers after `tp` in the names of all inputs are sizes of jobs.
+type Options = (String, Vec<String>, bool);
 
 /// Returns the client's side.
 pub(crate) fn jobs(
     address: &Address,
     input: &InputArgs,
     tables: &[&'static TableSpec],
+    sizes_in_names: bool,
 ) -> Result<Jobs, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Elsewhere {
         text: error.to_string(),
     };
     let names = tables.iter().map(|table| table.name.to_owned());
-    let options: Options = (input.words(), names.collect());
+    let options: Options = (input.words(), names.collect(), sizes_in_names);
     let options = serde_json::to_string(&options).map_err(|error| failed(&error))?;
     Jobs::new(address, WORK, options).map_err(|error| failed(&error))
 }
@@ -37,13 +38,14 @@ pub(crate) fn jobs(
 /// Returns one sentence on options of another version.
 pub fn maker(options: &str, order: &Order) -> Result<Box<dyn Maker>, String> {
     let options = serde_json::from_str(options).map_err(|error| error.to_string())?;
-    let (words, names): Options = options;
+    let (words, names, sizes_in_names): Options = options;
     let mut input = InputArgs::of_words(&words)?;
     // Tasks run at once.
     input.threads = Some(NonZeroUsize::MIN);
     let known = |name: &String| table(name).ok_or_else(|| format!("no table `{name}`"));
     let tables: Vec<&'static TableSpec> = names.iter().map(known).collect::<Result<_, _>>()?;
-    let recordings = Recordings::named(order.path.clone(), order.name.clone(), input);
+    let file = (order.path.clone(), order.name.clone());
+    let recordings = Recordings::named(file, sizes_in_names, input);
     Ok(Box::new(table_maker(recordings, tables)))
 }
 
@@ -57,10 +59,10 @@ mod tests {
             "name": "a.json", "path": "/nowhere/a.json", "file_id": 3
         });
         let order: Order = serde_json::from_value(order).unwrap();
-        assert!(maker("[\"--strict\",[\"kernels\",\"files\"]]", &order).is_ok());
+        assert!(maker("[\"--strict\",[\"kernels\",\"files\"],true]", &order).is_ok());
         for (options, expected) in [
-            ("[\"\",[\"later\"]]", "no table `later`"),
-            ("[\"--later\",[]]", "--later"),
+            ("[\"\",[\"later\"],false]", "no table `later`"),
+            ("[\"--later\",[],false]", "--later"),
             ("{}", ""),
         ] {
             let refused = maker(options, &order).map(drop).unwrap_err();

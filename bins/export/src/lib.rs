@@ -176,7 +176,8 @@ fn exported(
 ) -> Result<Report, Error> {
     #[cfg(feature = "cluster")]
     if let Some(address) = &args.cluster {
-        let jobs = cluster::jobs(address, &args.input, &options.tables)?;
+        let sizes = recordings::sizes_in_names(paths);
+        let jobs = cluster::jobs(address, &args.input, &options.tables, sizes)?;
         return trace_dataset::export_elsewhere(inputs, &jobs, options);
     }
     #[cfg(not(feature = "cluster"))]

@@ -17,6 +17,8 @@ pub(crate) struct Recordings {
     files: Vec<(PathBuf, String)>,
     input: InputArgs,
     classes: ClassesArgs,
+    /// Numbers after `tp` in the names are sizes of jobs, not ranks.
+    sizes_in_names: bool,
     /// What is wrong with the inputs that were read, by place.
     warnings: Mutex<BTreeMap<usize, Vec<String>>>,
 }
@@ -29,20 +31,35 @@ impl Recordings {
             files: paths.iter().map(name).collect(),
             input,
             classes,
+            sizes_in_names: sizes_in_names(paths),
             warnings: Mutex::default(),
         }
     }
 
-    /// Reads one path for another process, which has another name for it.
+    /// Reads one path for another process, which has another name for it, and knows [`sizes_in_names`] of all.
     #[cfg(feature = "cluster")]
-    pub(crate) fn named(path: PathBuf, name: String, input: InputArgs) -> Self {
+    pub(crate) fn named(
+        (path, name): (PathBuf, String),
+        sizes_in_names: bool,
+        input: InputArgs,
+    ) -> Self {
         Self {
             files: vec![(path, name)],
             input,
             classes: ClassesArgs::default(),
+            sizes_in_names,
             warnings: Mutex::default(),
         }
     }
+}
+
+/// Returns `true` if numbers after `tp` in the names of inputs are sizes of jobs, not ranks.
+pub(crate) fn sizes_in_names(paths: &[PathBuf]) -> bool {
+    let names: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    trace_input::names_have_sizes(&names)
 }
 
 impl Reader for Recordings {
@@ -67,12 +84,14 @@ impl Reader for Recordings {
         let read = read.map_err(|error| named(format!("{error:#}")))?;
         let mut found = trace_input::warnings(&read);
         found.extend(trace_input::nothing_inside(&read));
+        found.extend(trace_input::doubt_on_rank(name, &read.trace));
         if !found.is_empty() {
             let found = found.into_iter().map(named).collect();
             let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
             warnings.insert(place, found);
         }
-        Ok(Recording::new(file_id, name, read.trace))
+        let sizes = self.sizes_in_names;
+        Ok(Recording::named(file_id, name, read.trace, sizes))
     }
 
     fn hash(&self, place: usize) -> Option<String> {

@@ -145,8 +145,9 @@ struct Recordings {
     works: &'static [Work],
 }
 
-/// Path, name and run of a file, and `true` if the client sees a file or folder at the path.
-type Recipe = (String, String, Option<String>, bool);
+/// Path, name and run of a file, `true` if the client sees a file or folder at the path, and `true` if numbers after `tp` in the names of
+/// all files are sizes of jobs.
+type Recipe = (String, String, Option<String>, bool, bool);
 
 /// Returns how another process opens a file; `None` if it cannot.
 pub(crate) fn recipe(opening: &Opening<'_>) -> Option<String> {
@@ -164,6 +165,7 @@ pub(crate) fn recipe(opening: &Opening<'_>) -> Option<String> {
         opening.name.to_owned(),
         opening.run.map(str::to_owned),
         !is_url && opening.path.exists(),
+        opening.sizes_in_names,
     );
     serde_json::to_string(&recipe).ok()
 }
@@ -196,7 +198,7 @@ impl Reader for Recordings {
             format!("the query does not say how to read file {file}: {error}")
         };
         let recipe = serde_json::from_str(recipe).map_err(|error| broken(&error))?;
-        let (path, name, run, is_seen): Recipe = recipe;
+        let (path, name, run, is_seen, sizes_in_names): Recipe = recipe;
         if is_seen && !std::path::Path::new(&path).exists() {
             return Err(trace_dataset::unseen(&name, &self.name()));
         }
@@ -209,6 +211,7 @@ impl Reader for Recordings {
             path: path.as_ref(),
             name: &name,
             run: run.as_deref(),
+            sizes_in_names,
         };
         // Files are named as in the query.
         let named = |text: String| text.replace(&path, &name);
@@ -259,6 +262,7 @@ mod tests {
             path: "run/a.json".as_ref(),
             name: "run/a.json",
             run: Some("run"),
+            sizes_in_names: true,
         };
         let recipe: Recipe = serde_json::from_str(&recipe(&opening).unwrap()).unwrap();
         assert!(std::path::Path::new(&recipe.0).is_absolute());
@@ -267,16 +271,18 @@ mod tests {
             (recipe.1.as_str(), recipe.2.as_deref()),
             ("run/a.json", Some("run"))
         );
+        assert!(recipe.4);
     }
 
     #[test]
     fn a_missing_file_is_named() {
-        let recipe = serde_json::to_string(&("/nowhere/a.json", "a.json", None::<String>, false));
+        let of = |is_seen: bool| ("/nowhere/a.json", "a.json", None::<String>, is_seen, false);
+        let recipe = serde_json::to_string(&of(false));
         let read = here().read("", 0, &recipe.unwrap(), &Wanted::default());
         let error = read.map(drop).unwrap_err();
         assert!(error.starts_with("a.json: "), "{error}");
         assert!(!error.contains("executor"), "{error}");
-        let recipe = serde_json::to_string(&("/nowhere/a.json", "a.json", None::<String>, true));
+        let recipe = serde_json::to_string(&of(true));
         let read = here().read("", 0, &recipe.unwrap(), &Wanted::default());
         let error = read.map(drop).unwrap_err();
         let begin = "a.json: the executor at node1:7 does not see this file";

@@ -27,6 +27,8 @@ pub(crate) struct Files {
     classes: ClassesArgs,
     /// Run of each file.
     runs: Vec<Option<String>>,
+    /// Numbers after `tp` in the names are sizes of jobs, not ranks.
+    sizes_in_names: bool,
     /// Tables beside those of the recordings.
     tables: Tables,
     /// What is wrong with the files that were read, by file.
@@ -43,6 +45,7 @@ impl Files {
         let names: Vec<String> = names.collect();
         Self {
             runs: runs_of(&names),
+            sizes_in_names: trace_input::names_have_sizes(&names),
             names,
             tables: tables
                 .with_recordings(paths.clone())
@@ -62,6 +65,7 @@ impl Files {
             path: self.paths.get(file)?,
             name: self.names.get(file)?,
             run: self.runs.get(file)?.as_deref(),
+            sizes_in_names: self.sizes_in_names,
         })
     }
 
@@ -129,6 +133,8 @@ pub(crate) struct Opening<'f> {
     pub(crate) path: &'f Path,
     pub(crate) name: &'f str,
     pub(crate) run: Option<&'f str>,
+    /// Numbers after `tp` in the names of all files are sizes of jobs, not ranks.
+    pub(crate) sizes_in_names: bool,
 }
 
 /// Opens a file with at least what is wanted. Also returns what is missing of it, a sentence each.
@@ -156,7 +162,8 @@ pub(crate) fn open(
     let mut found = trace_input::warnings(&read);
     found.extend(trace_input::nothing_inside(&read));
     let number = u32::try_from(opening.file).map_err(|_| format!("{name}: too many files"))?;
-    let mut recording = Recording::new(number, name, read.trace);
+    found.extend(trace_input::doubt_on_rank(name, &read.trace));
+    let mut recording = Recording::named(number, name, read.trace, opening.sizes_in_names);
     recording.run = opening.run.map(str::to_owned);
     if wanted.hash && byte_source::remote::is_url(path) {
         recording.hash = byte_source::remote::hash(trace_input::file_of(path));

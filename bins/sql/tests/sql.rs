@@ -38,6 +38,50 @@ fn as_perfetto(query: &str, path: &Path) -> Vec<Value> {
     serde_json::from_slice(&out).unwrap()
 }
 
+/// Returns the rank of each file, with a job of so many ranks in it, as a query over all of them has it.
+fn ranks(files: &[(&str, Option<u32>)]) -> Vec<Option<i64>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (name, world_size) in files {
+        let job = world_size.map_or(String::new(), |size| {
+            format!("\"distributedInfo\":{{\"backend\":\"nccl\",\"world_size\":{size}}},")
+        });
+        let event = "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":2}";
+        fs::write(path(name), format!("{{{job}\"traceEvents\":[{event}]}}")).unwrap();
+    }
+    let paths: Vec<String> = files.iter().map(|(name, _)| path(name)).collect();
+    let query = "SELECT rank FROM files ORDER BY file_id";
+    let words = ["--json", query]
+        .into_iter()
+        .chain(paths.iter().map(String::as_str));
+    let (code, out) = run(&words.collect::<Vec<_>>());
+    assert_eq!(code, 0, "{files:?}");
+    let rows: Vec<Value> = serde_json::from_slice(&out).unwrap();
+    rows.iter().map(|row| row["rank"].as_i64()).collect()
+}
+
+#[test]
+fn numbers_in_names_are_ranks_as_in_other_tools() {
+    assert_eq!(ranks(&[("rank7.json", Some(8))]), [Some(7)]);
+    assert_eq!(ranks(&[("rank9.json", Some(8))]), [None]);
+    assert_eq!(
+        ranks(&[("rank2.json", Some(2)), ("rank1.json", Some(2))]),
+        [None, Some(1)]
+    );
+    assert_eq!(
+        ranks(&[("tp1.json", None), ("tp0.json", None)]),
+        [Some(1), Some(0)]
+    );
+    assert_eq!(
+        ranks(&[("llama_tp4.json", None), ("llama_tp8.json", None)]),
+        [None, None]
+    );
+    assert_eq!(
+        ranks(&[("llama_tp8.json", Some(8)), ("llama_tp4.json", Some(8))]),
+        [None, Some(4)]
+    );
+}
+
 #[test]
 fn every_format_has_the_same_rows() {
     let rank = demo("demo-rank0.json.gz");

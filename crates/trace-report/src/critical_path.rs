@@ -12,7 +12,7 @@ use gpu_time::{GpuWork, Lack, Note, Recorder};
 use report::Table;
 use serde::Serialize;
 use trace_model::kernel::{TraceIndex, Vocabulary};
-use trace_model::{BuildError, Rank, Trace};
+use trace_model::{BuildError, Trace, ranks};
 
 use crate::answered::reasons_only;
 use crate::comm::notes_on_ranks;
@@ -82,7 +82,7 @@ impl Question {
         let digest = needs_collectives
             .then(|| RankDigest::of_part(name, index, CommRules::Extended, |_| true));
         let meta = trace.meta();
-        let rank = meta.rank().or_else(|| Rank::from_file_name(name));
+        let rank = ranks::Recording::new(name, meta).rank(false);
         let rank = digest.as_ref().map_or(rank, |digest| Some(digest.rank));
         let part = Part::new(index, rank.map_or(0, |rank| rank.0), &marks, options);
         let why = match work.events().is_empty() {
