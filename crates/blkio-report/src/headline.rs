@@ -788,10 +788,8 @@ fn most_of_yardstick(limit: &Value) -> Option<String> {
     let rate = number(&limit["bytes_per_s"]);
     let of = &limit["yardstick"];
     let most = of["bytes_per_s"].as_f64()?;
-    if of["requests_are"] != "alike" {
-        return None;
-    }
-    (rate > 0.0 && most > rate).then(|| {
+    let is_alike = of["requests_are"] == "alike";
+    (is_alike && rate > 0.0 && most > rate).then(|| {
         format!(
             "The yardstick ({}) moved {}/s: up to {:.2}x.",
             of["name"].as_str().unwrap_or("-"),

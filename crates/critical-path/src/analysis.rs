@@ -220,6 +220,7 @@ pub fn step_rows(graph: &Graph) -> Result<Steps, Error> {
     Ok(Steps {
         steps: steps.collect(),
         replay,
+        is_capture: !graph.parts.is_empty() && graph.parts.iter().all(|part| part.is_capture),
     })
 }
 
@@ -388,6 +389,7 @@ fn recordings(graph: &Graph) -> Vec<RecordingRow> {
             lost_links: part.ops.lost_links,
             lost_work: part.assigned.lost.iter().sum(),
             calls: part.host.calls.len() as u64,
+            is_capture: part.is_capture,
             marks_without_work: place(part.assigned.host.len().saturating_sub(steps.len())),
             other_engines: part.other_engines,
         }

@@ -7,7 +7,9 @@ use report::human;
 use trace_model::kernel::display_names;
 use trace_model::step_name::step_group;
 
-use crate::{Analysis, Flag, Group, Groups, Limit, Prediction, ReplayError, StepRow, Straggler};
+use crate::{
+    Analysis, Flag, Group, Groups, Limit, Prediction, RecordingRow, ReplayError, StepRow, Straggler,
+};
 
 /// Minimum share of a second group that the sentence names, in percent.
 const ALSO: f64 = 5.0;
@@ -146,9 +148,15 @@ fn lost(analysis: &Analysis) -> Option<Note> {
         _ => "steps",
     };
     let launches: u64 = analysis.recordings.iter().map(|row| row.lost_work).sum();
+    let steps_of_all = analysis.steps.iter().map(|step| step.step);
+    let has_others = lost.len() < steps_of_all.collect::<BTreeSet<u32>>().len();
+    let (others, left_out) = match has_others {
+        true => (", though others have", ", and medians leave them out"),
+        false => ("", ""),
+    };
     let text = format!(
-        "launches of {steps} {}{more} have no GPU activity, though others have: these steps take longer than recorded, what they wait \
-         for is not known, and medians leave them out; end the recording behind a synchronisation, and record fewer steps or give \
+        "launches of {steps} {}{more} have no GPU activity{others}: these steps take longer than recorded, and what they wait \
+         for is not known{left_out}; end the recording behind a synchronisation, and record fewer steps or give \
          the profiler larger buffers",
         named.join(", ")
     );
@@ -197,7 +205,11 @@ fn thin(analysis: &Analysis) -> Vec<Note> {
         );
         notes.push(note.count(lost));
     }
-    if with_calls.any(|row| row.ops > 0 && row.unlinked == row.ops && row.lost_links == 0) {
+    // Where work is lost, its launches lack it, and not the links.
+    let is_unlinked = |row: &RecordingRow| {
+        row.ops > 0 && row.unlinked == row.ops && row.lost_links == 0 && row.lost_work == 0
+    };
+    if with_calls.any(is_unlinked) {
         notes.push(Note::new(
             "no_flows",
             "no GPU activity is linked to the call that launched it: each belongs to the step in which it starts, and launch and \
@@ -248,6 +260,12 @@ fn phases(analysis: &Analysis) -> Vec<Phase<'_>> {
 #[must_use]
 pub fn sentences(analysis: &Analysis) -> Vec<String> {
     let phases = phases(analysis);
+    let mut recordings = analysis.recordings.iter();
+    if !analysis.recordings.is_empty() && recordings.all(|row| row.is_capture) {
+        let text = "What bounds a step cannot be said: this is the recording of a graph capture, whose launches ran on no GPU; record \
+                    steps that replay the graph.";
+        return vec![text.to_owned()];
+    }
     phases
         .iter()
         .enumerate()
@@ -299,8 +317,8 @@ fn outside(analysis: &Analysis) -> Option<(i64, &'static str)> {
 }
 
 fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
-    let is_whole = |step: &&&StepRow| !step.flags.contains(&Flag::Lost);
-    let whole: Vec<&StepRow> = phase.steps.iter().filter(is_whole).copied().collect();
+    let whole = whole_steps(&phase.steps);
+    let is_lost = whole.is_empty();
     // Nothing is known of steps whose work is missing, unless that is all of them.
     let known = Phase {
         name: phase.name.clone(),
@@ -310,18 +328,24 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
         },
     };
     let phase = &known;
+    let at_least = if is_lost { "at least " } else { "" };
     let time = match phase.steps.as_slice() {
         // Of two steps, neither is the usual one.
         [a, b] if a.rank == b.rank => {
-            format!("{} and {}", shown(a.duration_ns), shown(b.duration_ns))
+            format!(
+                "{at_least}{} and {}",
+                shown(a.duration_ns),
+                shown(b.duration_ns)
+            )
         }
-        steps => shown(median(steps)),
+        steps => format!("{at_least}{}", shown(median(steps))),
     };
     let middle = match (phase.steps.len(), time.contains(" and ")) {
         (2, true) => "",
         _ => "median ",
     };
     let ranks: BTreeSet<u32> = phase.steps.iter().map(|step| step.rank).collect();
+    let time = ranks_apart(analysis, &phase.steps).unwrap_or(time);
     // The steps of one number on all ranks are one step of the job.
     let numbers: BTreeSet<u32> = phase.steps.iter().map(|step| step.step).collect();
     let of_ranks = match ranks.len() {
@@ -353,6 +377,17 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
         steps: usual_steps(&phase.steps),
     };
     let bound = bound_by(&usual.steps, &analysis.replay);
+    let mut recordings = analysis.recordings.iter();
+    if is_lost || recordings.all(|row| row.ops == 0 && row.calls > 0) {
+        let bound = match is_lost {
+            true => bound,
+            false => {
+                let what = if numbers.len() == 1 { "it" } else { "them" };
+                format!("what bounds {what} cannot be said, as no GPU activity is recorded")
+            }
+        };
+        return format!("{subject}: {bound}.");
+    }
     let most = mostly(analysis, &usual).map_or_else(String::new, |text| format!("; {text}"));
     let most = match hidden(analysis, phase).filter(|_| is_first && !usual.lacks(phase)) {
         Some(text) => format!("{most}; {text}"),
@@ -367,6 +402,26 @@ fn sentence(analysis: &Analysis, phase: &Phase<'_>, is_first: bool) -> String {
         false => ", of what is recorded: there is no GPU activity",
     };
     format!("{subject}: {bound}{most}{rank}{lacks}.")
+}
+
+/// Returns the least and the largest median of ranks that no collective joins: no rank takes a median over all of them.
+fn ranks_apart(analysis: &Analysis, steps: &[&StepRow]) -> Option<String> {
+    let mut of_ranks: BTreeMap<u32, Vec<&StepRow>> = BTreeMap::new();
+    for step in steps {
+        of_ranks.entry(step.rank).or_default().push(step);
+    }
+    let each = of_ranks.iter();
+    let mut middle: Vec<(i64, u32)> = each.map(|(rank, steps)| (median(steps), *rank)).collect();
+    middle.sort_unstable();
+    let ((low, first), (high, last)) = (*middle.first()?, *middle.last()?);
+    let is_apart = analysis.collectives == 0 && share(high - low, high) >= NOTABLE;
+    is_apart.then(|| {
+        format!(
+            "{} (rank {first}) to {} (rank {last})",
+            shown(low),
+            shown(high)
+        )
+    })
 }
 
 /// Returns the steps of the rank whose path is that of the window, where collectives join ranks: the path of one rank then passes
@@ -385,6 +440,13 @@ fn on_the_path<'a>(analysis: &Analysis, phase: &Phase<'a>) -> Phase<'a> {
             false => own,
         },
     }
+}
+
+/// Returns the steps whose GPU work is recorded.
+#[must_use]
+pub fn whole_steps<'a>(steps: &[&'a StepRow]) -> Vec<&'a StepRow> {
+    let is_whole = |step: &&&StepRow| !step.flags.contains(&Flag::Lost);
+    steps.iter().filter(is_whole).copied().collect()
 }
 
 /// Returns the steps that a median speaks for: all, without those of more than twice the median where these few take a notable
@@ -513,6 +575,19 @@ fn held_up(late: &Straggler) -> String {
 /// Returns what bounds steps, as text: the verdict with its share of their time, and other groups with a notable share.
 #[must_use]
 pub fn bound_by(steps: &[&StepRow], replay: &ReplayError) -> String {
+    let pronouns = |steps: &[&StepRow]| {
+        let first = steps.first().map(|step| step.step);
+        match steps.iter().all(|step| Some(step.step) == first) {
+            true => ("it", "its"),
+            false => ("them", "their"),
+        }
+    };
+    if !steps.is_empty() && whole_steps(steps).is_empty() {
+        let (what, whose) = pronouns(steps);
+        return format!(
+            "what bounds {what} cannot be said, as {whose} launches have no GPU activity"
+        );
+    }
     let total: i64 = steps.iter().map(|step| step.groups.total()).sum();
     let mut groups: Vec<(Group, i64)> = Group::ALL
         .into_iter()
@@ -536,9 +611,7 @@ pub fn bound_by(steps: &[&StepRow], replay: &ReplayError) -> String {
     };
     let verdict = match largest {
         Group::Unknown => {
-            let first = steps.first().map(|step| step.step);
-            let is_one = steps.iter().all(|step| Some(step.step) == first);
-            let what = if is_one { "it" } else { "them" };
+            let (what, _) = pronouns(steps);
             format!(
                 "what bounds {what} is unknown for {}{of_all}",
                 human::percent(pct)

@@ -60,7 +60,7 @@ pub mod tables;
 mod waits;
 
 pub use analysis::{Error, Options, analyse, predictions, scaled, step_rows};
-pub use answer::{bound_by, common_limit, doubts, lines, sentences, usual_steps};
+pub use answer::{bound_by, common_limit, doubts, lines, sentences, usual_steps, whole_steps};
 pub use change::{Change, ChangeError, Target};
 pub use class::{Class, EdgeKind, Evidence, Group, Lag, Limit};
 pub use exported::path_trace;

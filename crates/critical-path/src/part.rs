@@ -44,6 +44,8 @@ pub struct Part {
     pub(crate) contradicted: u64,
     /// Number of other processes that mark steps of their own and submit work.
     pub(crate) other_engines: u32,
+    /// It captures a graph and replays none: its launches ran on no GPU.
+    pub(crate) is_capture: bool,
     pub(crate) assigned: Assigned,
     /// Begin node of each call.
     call_node: Vec<u32>,
@@ -129,6 +131,7 @@ impl Part {
             ties,
             contradicted: 0,
             other_engines,
+            is_capture: index.launch_calls().is_capture,
             assigned,
             call_node: Vec::new(),
             run: Vec::new(),
@@ -179,6 +182,7 @@ impl Part {
             ties: Vec::new(),
             contradicted: 0,
             other_engines,
+            is_capture: index.launch_calls().is_capture,
             assigned,
             call_node: Vec::new(),
             run: Vec::new(),

@@ -32,6 +32,9 @@ pub struct RecordingRow {
     pub lost_work: u64,
     /// Number of runtime API calls.
     pub calls: u64,
+    /// It captures a graph and replays none: its launches ran on no GPU.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_capture: bool,
     /// Number of marks of steps without GPU activity and runtime calls: their time is in the step that follows.
     #[serde(skip_serializing_if = "is_zero")]
     pub marks_without_work: u32,
@@ -98,6 +101,8 @@ pub struct Steps {
     pub replay: ReplayError,
     /// Steps by rank and number.
     pub steps: Vec<StepRow>,
+    /// All recordings are captures of graphs, whose launches ran on no GPU.
+    pub is_capture: bool,
 }
 
 /// The window of all steps.

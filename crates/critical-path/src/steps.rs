@@ -196,7 +196,12 @@ impl Assigned {
         }
         let sum = |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).sum::<u64>();
         let unlinked = ops.call.iter().filter(|call| **call == NONE).count() as u64;
-        let is_told = sum(|count| count.0) > 0 && unlinked < sum(|count| count.1);
+        let (with, without) = (sum(|count| count.0), sum(|count| count.1));
+        // Where nothing is linked, links may be what lacks: then far more launches than activities tell.
+        let is_told = match with {
+            0 => ops.len() > 0 && unlinked.saturating_mul(2) <= without,
+            _ => unlinked < without,
+        };
         let lost = counts
             .iter()
             .zip(captures)

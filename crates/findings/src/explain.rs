@@ -233,6 +233,10 @@ pub fn explain(recordings: Vec<Recording>, request: &Request) -> Result<Document
         _ => {
             document.answer =
                 sentence::answer(job, catalogue, &document.findings, &document.not_recorded);
+            if let Some(slowest) = &job.slowest {
+                let sentence = &mut document.answer.sentence;
+                *sentence = format!("{} {sentence}", slowest.text());
+            }
         }
     }
     for facts in jobs.iter().flat_map(|job| &job.facts) {

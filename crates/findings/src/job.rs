@@ -9,8 +9,9 @@ use trace_model::step_name::{step_batch, step_group};
 
 use crate::chains::{Chain, Chains, Links};
 use crate::document::{Note, Side};
-use crate::left_out::{leave_out_behind_others, leave_out_warm_up};
+use crate::left_out::{leave_out_behind_others, leave_out_warm_up, lost_work};
 use crate::place_in_code::place_in_code;
+use crate::ranks_apart::Slowest;
 use crate::recording::{Facts, Recording};
 
 /// Part of the time in collectives.
@@ -176,6 +177,8 @@ pub(crate) struct Job {
     pub(crate) focus: Option<usize>,
     /// Base of all times: that of the first recording.
     pub(crate) base_ns: i64,
+    /// The rank whose steps take longest, where no collective joins ranks.
+    pub(crate) slowest: Option<Slowest>,
     pub(crate) notes: Vec<Note>,
 }
 
@@ -291,8 +294,12 @@ impl Job {
             phases: Vec::new(),
             focus: None,
             base_ns,
+            slowest: None,
             notes,
         };
+        job.slowest = (!meets && choice.rank.is_none())
+            .then(|| Slowest::of(&job.analysis.steps))
+            .flatten();
         job.at = job.headline(choice)?;
         job.take_apart(choice)?;
         Ok(job)
@@ -310,6 +317,11 @@ impl Job {
                     ranks.join(", ")
                 ))
             });
+        }
+        let slowest = self.slowest.map(|slowest| slowest.rank);
+        let slowest = |facts: &Facts| Some(facts.rank) == slowest;
+        if let Some(at) = self.facts.iter().position(slowest) {
+            return Ok(at);
         }
         let late = self.comm.straggler.as_ref().filter(|late| late.persistent);
         if let Some(late) = late {
@@ -394,8 +406,10 @@ impl Job {
             .filter(|step| step.rank == rank)
             .map(|step| (step.step, step))
             .collect();
-        // Where work of all steps is missing, what there is has to do.
         let has_whole = rows.values().any(|row| !row.flags.contains(&Flag::Lost));
+        if !rows.is_empty() && !has_whole {
+            return Err(NoJob::NoSteps(lost_work(&self.analysis, rank)));
+        }
         let busy: FxHashMap<u32, usize> = self
             .facts
             .iter()
@@ -540,11 +554,8 @@ impl Job {
                     .then_with(|| a.on_rank.cmp(&b.on_rank))
             });
             let batch = step_batch(&step.name);
-            let is_partial = row.flags.iter().any(|flag| match flag {
-                Flag::Clipped | Flag::Cut => true,
-                Flag::Lost => has_whole,
-                _ => false,
-            });
+            let is_partial = |flag: &Flag| matches!(flag, Flag::Clipped | Flag::Cut | Flag::Lost);
+            let is_partial = row.flags.iter().any(is_partial);
             steps.push(StepFact {
                 row: (*row).clone(),
                 phase,

@@ -1,6 +1,9 @@
 //! Steps that the answer does not use: warm-up, and those that hold the end of a step of another phase.
 
+use critical_path::Analysis;
+
 use crate::job::StepFact;
+use crate::numbers::counted;
 
 /// Ratio to the other steps of its phase from which the first step of a recording is warm-up: modules are loaded, kernels
 /// compiled, caches filled.
@@ -8,6 +11,19 @@ const WARM_UP: i64 = 3;
 
 /// Fewer other steps of a phase than this do not make its first one warm-up.
 const OTHERS: usize = 3;
+
+/// Returns why nothing can be said of the steps of a rank, all of which lack GPU work.
+pub(crate) fn lost_work(analysis: &Analysis, rank: u32) -> String {
+    let rows = analysis.recordings.iter().filter(|row| row.rank == rank);
+    let lost: u64 = rows.map(|row| row.lost_work).sum();
+    let steps = analysis.steps.iter().filter(|step| step.rank == rank);
+    format!(
+        "{} of {} of rank {rank} have no GPU activity, in all of them, so that neither their time nor what limits them is known: end the \
+         recording behind a synchronisation, and record fewer steps or give the profiler larger buffers",
+        counted(lost, "launch", "launches"),
+        counted(steps.count() as u64, "step", "steps"),
+    )
+}
 
 /// Leaves out steps that are called warm-up, and a first step that takes far longer than the others of its phase. Returns what was
 /// left out by its time.

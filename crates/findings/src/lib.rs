@@ -43,6 +43,7 @@ mod numbers;
 mod place_in_code;
 mod program;
 mod ranges;
+mod ranks_apart;
 mod recording;
 mod rows;
 mod sentence;

@@ -270,8 +270,7 @@ impl Recording {
         let (has_python, host_events) = host_events(trace, index);
         let recorder = Recorder::of(trace);
         let (ranges, range_names) = ranges_of(index, &marks);
-        let has_launch = |kind| calls.iter().any(|call: &Call| call.kind == kind);
-        let is_capture = captures_graph(index) && !has_launch(Activity::GraphLaunch);
+        let is_capture = index.launch_calls().is_capture;
         let span = trace.span();
         let span_ns = span.end.nanos().saturating_sub(span.start.nanos());
         let runs = runs_of(&work);
@@ -425,16 +424,6 @@ fn messages_of(digest: &RankDigest) -> Vec<Interval> {
     };
     let runs = digest.runs.iter().filter(is_message);
     runs.map(|run| (run.start_ns, run.end_ns)).collect()
-}
-
-/// Returns `true` if a graph is captured.
-fn captures_graph(index: &TraceIndex<'_>) -> bool {
-    let trace = index.trace();
-    let mut calls = index.activities().calls().iter();
-    calls.any(|id| {
-        let name = trace.slice(*id).name().unwrap_or("");
-        name.contains("StreamBeginCapture") || name.contains("StreamEndCapture")
-    })
 }
 
 /// Returns the marks of the engine, else the cycles of its loop, else none: then the whole trace is one step.

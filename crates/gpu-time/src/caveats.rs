@@ -1,6 +1,7 @@
 //! Caveats of a GPU time breakdown: coverage, missing events, error bounds.
 
 use report::human;
+use trace_model::kernel::LaunchCalls;
 use trace_model::{IssueKind, Severity, Trace};
 
 use crate::account::{Account, GpuTime};
@@ -59,6 +60,8 @@ pub(crate) struct Evidence {
     pub(crate) skewed: u64,
     /// Timestamp resolution.
     pub(crate) step_ns: Option<u64>,
+    /// Launches against the work that was recorded.
+    pub(crate) launches: LaunchCalls,
     /// Number and time of kernels that communicate by other rules only.
     pub(crate) custom: (u64, i64),
 }
@@ -70,6 +73,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         selection: work.selection(),
         step_ns: granularity_ns(events),
         custom: unseen_collectives(work, rules, events),
+        launches: launch_calls(work),
         ..Evidence::default()
     };
     if rules == Rules::Hta {
@@ -93,6 +97,15 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         found.linked = linked.finish();
     }
     notes_of(work.trace(), rules, time, &found)
+}
+
+/// Counts launches without work. Large exports of Nsight Systems are passed on activity by activity, so that they cannot be counted;
+/// an answer does not depend on the size, and such exports tell themselves what they lost.
+pub fn launch_calls(work: &GpuWork<'_>) -> LaunchCalls {
+    match work.trace().meta().is_nsys() {
+        true => LaunchCalls::default(),
+        false => work.index().launch_calls(),
+    }
 }
 
 /// Returns the caveats that `found` gives.
@@ -144,6 +157,15 @@ pub(crate) fn notes_of(trace: &Trace, rules: Rules, time: &GpuTime, found: &Evid
             .count(found.unlinked)
             .ns(busy),
         );
+    }
+    if found.launches.without_work > 0 {
+        let text = format!(
+            "of {} launches have no GPU activity: it was lost, or the recording ends before it; busy is a lower bound, and idle an \
+             upper one",
+            human::count(found.launches.calls)
+        );
+        let note = Note::new("launches_without_work", text);
+        notes.push(note.count(found.launches.without_work));
     }
     if found.skewed > 0 {
         let text = "start before their launch call does: the clocks of host and device disagree";

@@ -81,6 +81,9 @@ pub struct KernelGroup {
     /// Class of the members, in groups by name and class; the class with the most time where
     /// launches differ.
     pub class: Option<KernelClass>,
+    /// Share of the sum of durations that launches of this class have, in percent: groups by name with less are several things,
+    /// which [`KernelsBy::Class`] tells apart.
+    pub class_share_pct: Option<f64>,
     /// Durations.
     pub spread: Spread,
     /// Time in which any member ran.
@@ -149,10 +152,13 @@ impl Group {
         }
     }
 
-    /// Returns the class with the most time, the first of equal ones.
-    fn class(&self) -> Option<KernelClass> {
-        let most = self.classes.iter().rev().max_by_key(|(_, sum)| *sum);
-        most.map(|(class, _)| *class)
+    /// Returns the class with the most time, the first of equal ones, and that time.
+    fn class(&self) -> Option<(KernelClass, i64)> {
+        self.classes
+            .iter()
+            .rev()
+            .max_by_key(|(_, sum)| *sum)
+            .copied()
     }
 }
 
@@ -225,6 +231,7 @@ impl Grouping {
             .zip(self.groups)
             .map(|((key, also), mut group)| {
                 let spread = Spread::of(&mut group.durations);
+                let class = group.class();
                 let described = KernelGroup {
                     name: text(key),
                     also: also.into_iter().map(&text).collect(),
@@ -232,7 +239,10 @@ impl Grouping {
                         Key::Name(kind, _) => Some(kind),
                         _ => None,
                     },
-                    class: group.class(),
+                    class: class.map(|(class, _)| class),
+                    // Of durations of 0 ns, all have the class.
+                    class_share_pct: class
+                        .map(|(_, ns)| percent(ns, spread.sum_ns).unwrap_or(100.0)),
                     spread,
                     busy_ns: group.busy.measure_ns,
                     share_gpu_pct: percent(spread.sum_ns, total).unwrap_or(0.0),

@@ -65,7 +65,7 @@ mod work;
 
 pub use account::{Account, GpuTime, LARGE_GAP_NS, Unions, account, gpu_time, percent};
 pub use bound::{IDLE_MUCH_PCT, IdleBound, IdleVerdict, LONG_CALL_NS};
-pub use caveats::{damage, granularity_ns, notes};
+pub use caveats::{damage, granularity_ns, launch_calls, notes};
 pub use error::Error;
 pub use idle::{
     Gap, Idle, IdleCause, IdlePart, IdleRow, IdleScope, IdleTime, PLAUSIBLE_LATENCY_NS, idle,

@@ -196,7 +196,11 @@ fn recorded(trace: &Trace) -> Option<String> {
         (0, _) => return None,
         (base, _) => start.checked_add(base)?,
     };
-    let seconds = u64::try_from(ns).ok()? / 1_000_000_000;
+    Some(utc(u64::try_from(ns).ok()? / 1_000_000_000))
+}
+
+/// Returns seconds since 1970 as a date and time.
+fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Converts days to a date: Howard Hinnant, "chrono-compatible low-level date algorithms",
     // civil_from_days.
@@ -209,7 +213,25 @@ fn recorded(trace: &Trace) -> Option<String> {
     let month = if month < 10 { month + 3 } else { month - 9 };
     let year = year + era * 400 + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    Some(format!(
-        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC"
-    ))
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // From `date --utc --date=@SECONDS`: leap days, ends of years and centuries.
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_767_225_599, "2025-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
 }

@@ -179,7 +179,7 @@ mod tests {
         // Two threads of fixed periods, which differ, are in step each.
         let mut fixed = Drift::default();
         for at in 0..20_000 {
-            let thread = u32::from(random(at) % 2 == 0);
+            let thread = u32::from(random(at).is_multiple_of(2));
             let period = 1000 + 4000 * u64::from(thread);
             fixed.add(thread, LOAD, period);
             fixed.add(thread, STORE, period);

@@ -647,7 +647,14 @@ impl Counter {
         };
         let wanted = count as f64 / (time_ns.max(1) as f64 * frequency);
         let eighth = ((wanted - self.period as f64) / 8.0).trunc();
-        self.period = (self.period as f64 + eighth).max(1.0) as u64;
+        let next = (self.period as f64 + eighth).max(1.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "at least 1, and far below 2^63"
+        )]
+        let next = next as u64;
+        self.period = next;
         if self.left > 8 * self.period {
             self.left = 1;
         }

@@ -1,8 +1,8 @@
 //! Ranges and marks of NVTX.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use sqlite_scan::Value;
 use trace_model::{Arg, LaneId, SliceData, TrackKind, is_plausible};
 
@@ -66,7 +66,7 @@ impl Kind {
 #[derive(Default)]
 pub(crate) struct Held {
     /// Number of ranges and of marks.
-    rows: FxHashMap<DomainKey, [u64; 2]>,
+    rows: BTreeMap<DomainKey, [u64; 2]>,
     free: Vec<Free>,
 }
 

@@ -1,5 +1,7 @@
 //! Names of domains, categories and threads, which ranges refer to.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqlite_scan::Value;
 
@@ -51,8 +53,8 @@ struct Naming {
 struct NamesPart {
     namings: Vec<Naming>,
     /// Labels of the ranges of each domain, by id.
-    labels: FxHashMap<DomainKey, FxHashSet<i64>>,
-    used: FxHashSet<DomainKey>,
+    labels: BTreeMap<DomainKey, FxHashSet<i64>>,
+    used: BTreeSet<DomainKey>,
     /// Domains with a label that is not one of a library.
     others: FxHashSet<DomainKey>,
     has_open: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use critical_path::{Group, Groups, StepRow, common_limit, usual_steps};
+use critical_path::{Group, Groups, StepRow, common_limit, usual_steps, whole_steps};
 use trace_model::kernel::KernelClass;
 
 use crate::analysis::{Analysis, Cycle};
@@ -21,7 +21,7 @@ pub struct Bottleneck {
     pub phase: Phase,
     /// Whole steps; all of them if none is whole.
     pub steps: usize,
-    /// What takes most of their path; none if the recording has no GPU activity.
+    /// What takes most of their path; none if GPU activity is not recorded, or not that of the launches.
     pub verdict: Option<Group>,
     /// The same as text, with shares.
     pub answer: String,
@@ -144,9 +144,17 @@ fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottlenec
         slack.add(&c.slack);
     }
     let steps: Vec<&StepRow> = list.iter().filter_map(|c| paths.of_cycle(c.0)).collect();
+    // Of steps whose work is missing nothing is known, unless that is all of them.
+    let whole = whole_steps(&steps);
+    let lacks_work = whole.is_empty() && !steps.is_empty();
+    let steps = match whole.is_empty() {
+        true => steps,
+        false => whole,
+    };
     if !steps.is_empty() {
         // A range without any call is no step; its time belongs to the next one.
-        list.retain(|c| paths.of_cycle(c.0).is_some());
+        let is_own = |step: &StepRow| steps.iter().any(|own| std::ptr::eq(*own, step));
+        list.retain(|c| paths.of_cycle(c.0).is_some_and(is_own));
     }
     // What the answer is about: a few far longer steps are stalls.
     let usual = usual_steps(&steps);
@@ -176,11 +184,19 @@ fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottlenec
     let launch_calls = middle(&|c| real(c.launches.calls));
     let (classes, kernel, function) = costs(analysis, &usual_list);
     let no_gpu = analysis.functions.iter().all(|f| !f.kind.is_device());
-    let answer = paths.bound_by(&usual);
+    let is_capture = paths.is_capture();
+    let answer = match is_capture {
+        true => Some(
+            "what bounds a step cannot be said: a graph is captured and none replayed, and launches of a capture run on no GPU"
+                .to_owned(),
+        ),
+        false => paths.bound_by(&usual),
+    };
+    let is_unknown = no_gpu || lacks_work || is_capture;
     Some(Bottleneck {
         phase,
         steps: list.len(),
-        verdict: Some(verdict).filter(|_| !no_gpu),
+        verdict: Some(verdict).filter(|_| !is_unknown),
         answer: answer.unwrap_or_else(|| match paths.is_joined() {
             true => "what bounds it is unknown, as not all ranks were recorded then".to_owned(),
             false => "what bounds it is unknown".to_owned(),
@@ -189,7 +205,7 @@ fn one(analysis: &Analysis, paths: &StepPaths, phase: Phase) -> Option<Bottlenec
         budget,
         elsewhere: paths.elsewhere(&usual),
         is_joined: paths.is_joined(),
-        limit: slack.limit().filter(|_| !no_gpu),
+        limit: slack.limit().filter(|_| !is_unknown),
         device_free: slack.device_free(),
         host_wait: slack.host_wait(),
         share: span(budget.of(largest)) / total,
@@ -234,6 +250,12 @@ fn costs(
                 _ => "memcpy and memset",
             };
             *classes.entry(class).or_default() += own;
+            // What other launches of the kernel make of it is theirs.
+            let others = f.other_classes.iter();
+            for (_, other, ns) in others.filter(|(cycle, ..)| is_in[*cycle as usize]) {
+                *classes.entry(class).or_default() -= ns;
+                *classes.entry(other.name()).or_default() += ns;
+            }
             kernels.entry(class).or_default()
         } else if matches!(f.kind, Kind::Python | Kind::Op) && !crate::engine::is_wait(&f.name) {
             &mut function

@@ -81,6 +81,8 @@ pub struct Function {
     pub device: i64,
     /// By cycle, in order: what it cost there.
     pub cells: Vec<Cell>,
+    /// Time of calls of other classes than `class`, by cycle, ns: launches decide the class of a kernel, and one name has several.
+    pub(crate) other_classes: Vec<(u32, KernelClass, i64)>,
 }
 
 /// What the host waits for, other than the device.
@@ -227,14 +229,16 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         let event = (slice.id(), (slice.ts().nanos(), slice.end().nanos()));
         add(key, cycle, event, (1, own, total, 0));
     }
-    let mut classes: FxHashMap<Key, BTreeMap<KernelClass, i64>> = FxHashMap::default();
+    let mut classes: FxHashMap<Key, BTreeMap<KernelClass, BTreeMap<u32, i64>>> =
+        FxHashMap::default();
     for work in &timeline.work {
         let at = work.launch.map_or(work.ts, |l| l.1);
         if let Some(cycle) = cuts.at(work.process, at) {
             let dur = work.end - work.ts;
             let key = (work.name, work.kind, work.process, work.device, None);
             if let Some(class) = work.class {
-                *classes.entry(key).or_default().entry(class).or_default() += dur;
+                let of_class = classes.entry(key).or_default().entry(class).or_default();
+                *of_class.entry(cycle).or_default() += dur;
             }
             add(
                 key,
@@ -245,20 +249,28 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         }
     }
     list.into_iter()
-        .map(
-            |(key @ (name, kind, process, device, waits), cells)| Function {
+        .map(|(key @ (name, kind, process, device, waits), cells)| {
+            let own = classes.remove(&key).unwrap_or_default();
+            let all = |cycles: &BTreeMap<u32, i64>| cycles.values().sum::<i64>();
+            let class = own.iter().max_by_key(|(_, cycles)| all(cycles));
+            let class = class.map(|(class, _)| *class);
+            let others = own.into_iter().filter(|(other, _)| Some(*other) != class);
+            let others = others.flat_map(|(class, cycles)| {
+                cycles
+                    .into_iter()
+                    .map(move |(cycle, ns)| (cycle, class, ns))
+            });
+            Function {
                 name: timeline.trace.text(name).to_owned(),
                 kind,
-                class: classes
-                    .get(&key)
-                    .and_then(|times| times.iter().max_by_key(|(_, ns)| **ns))
-                    .map(|(class, _)| *class),
+                class,
                 waits,
                 process,
                 device,
                 cells,
-            },
-        )
+                other_classes: others.collect(),
+            }
+        })
         .collect()
 }
 

@@ -159,6 +159,11 @@ impl StepPaths {
         Some(&self.steps.as_ref()?.replay)
     }
 
+    /// Returns `true` if all that was recorded are captures of graphs, whose launches ran on no GPU.
+    pub(crate) fn is_capture(&self) -> bool {
+        self.steps.as_ref().is_some_and(|steps| steps.is_capture)
+    }
+
     /// Returns what bounds steps, as text.
     pub(crate) fn bound_by(&self, steps: &[&StepRow]) -> Option<String> {
         (!steps.is_empty()).then_some(())?;

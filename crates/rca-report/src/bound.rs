@@ -28,6 +28,15 @@ pub(crate) fn sentences(names: Names, analysis: &Analysis, b: &Bottleneck) -> Ve
     let step = time(b.step_ns[0]);
     let mut lines = Vec::new();
     let phase = phase_words(b.phase);
+    let has_gpu = analysis.functions.iter().any(|f| f.kind.is_device());
+    if b.verdict.is_none() && has_gpu {
+        lines.push(format!("{phase}: {}; at least {step} per step", b.answer));
+        lines.push(
+            "End the recording behind a synchronisation and give the profiler larger buffers; of a graph record its replays, not its capture."
+                .to_owned(),
+        );
+        return lines;
+    }
     if b.verdict.is_none() {
         lines.push(format!(
             "{phase}: no GPU activity was recorded, so what limits the step cannot be said: {step} per step"

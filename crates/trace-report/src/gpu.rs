@@ -10,6 +10,7 @@ use gpu_time::tables::{self, GpuRow};
 use gpu_time::{
     GpuEvent, GpuTime, Note, PassingTime, PlaceKind, Roles, Rules, Split, account, notes, split,
 };
+use trace_model::kernel::LaunchCalls;
 use trace_model::{TimeRange, Trace};
 
 use crate::headline::{Host, headline};
@@ -183,7 +184,13 @@ impl Answer {
             _ if !question.headline => String::new(),
             0 | 1 => {
                 let host = || Host::of(&work, &how, question.threads.get());
-                headline(&time, question.reads_host.then(host), &question.remedy)
+                let launches = gpu_time::launch_calls(&work);
+                headline(
+                    &time,
+                    launches,
+                    question.reads_host.then(host),
+                    &question.remedy,
+                )
             }
             count => {
                 let mut by_device = Split::default();
@@ -237,7 +244,7 @@ impl Answer {
         };
         let headline = match devices.len() {
             _ if !question.headline => String::new(),
-            0 | 1 => headline(&whole, None, &question.remedy),
+            0 | 1 => headline(&whole, LaunchCalls::default(), None, &question.remedy),
             count => gpu_time::answer::devices(&devices, count, &whole),
         };
         let mut notes = passed.notes(trace);

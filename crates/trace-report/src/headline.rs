@@ -6,6 +6,7 @@ use std::thread;
 use gpu_time::{GpuTime, GpuWork, IdleBound, IdleVerdict, Split, idle_parts, percent};
 use rca_cycles::Limit;
 use report::human;
+use trace_model::kernel::LaunchCalls;
 
 use crate::precise;
 
@@ -53,16 +54,25 @@ fn idle_reason(verdict: &IdleVerdict) -> Option<String> {
         | IdleBound::Blocked
         | IdleBound::Unknown => {
             let (cause, _) = verdict.causes().into_iter().next()?;
-            Some(format!("The GPU idles, most of it {}", cause.explanation()))
+            let idle = human::percent(verdict.idle_pct());
+            let why = cause.explanation();
+            Some(format!(
+                "The GPU idles {idle} of the time, most of that {why}"
+            ))
         }
         _ => None,
     }
 }
 
 /// Returns the bound of the GPU time, with its evidence in numbers.
-/// `host` is `None` where only the launches of the host were read, so that nothing is said of its waits; `remedy` states what to
+/// Where much work of the launches is missing, that is not known. `host` is `None` where only the launches of the host were read, so that nothing is said of its waits; `remedy` states what to
 /// do then.
-pub(crate) fn headline(time: &GpuTime, host: Option<Host>, remedy: &str) -> String {
+pub(crate) fn headline(
+    time: &GpuTime,
+    launches: LaunchCalls,
+    host: Option<Host>,
+    remedy: &str,
+) -> String {
     let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
     let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
     let copy = share(time.exposed_memcpy_ns);
@@ -84,6 +94,14 @@ pub(crate) fn headline(time: &GpuTime, host: Option<Host>, remedy: &str) -> Stri
         false => None,
     };
     let word = match (limit, reason) {
+        _ if launches.is_capture => {
+            "The recording of a graph capture, whose launches ran on no GPU, says nothing of what limits a step".to_owned()
+        }
+        _ if launches.lack_much() => format!(
+            "What limits it cannot be said, as {} of {} launches have no GPU activity",
+            human::count(launches.without_work),
+            human::count(launches.calls)
+        ),
         _ if is_copy => "Copy-bound".to_owned(),
         (_, Some(word)) => word,
         (Some(both @ (_, Limit::Turns)), _) => match is_host(both) {
@@ -96,7 +114,10 @@ pub(crate) fn headline(time: &GpuTime, host: Option<Host>, remedy: &str) -> Stri
         (Some(both), _) if is_host(both) && verdict.bound.is_launch() => {
             format!("{} (the GPU waits for launches)", verdict.bound.words())
         }
-        (Some(both), _) if is_host(both) => "Host-bound (the GPU waits for launches)".to_owned(),
+        // Which part is launching depends on what a gap between two launches is taken for.
+        (Some(both), _) if is_host(both) => {
+            "Host-bound (the GPU waits for the host, launches included)".to_owned()
+        }
         (Some(_), _) if comm > share(time.comp_ns) => "Communication-bound".to_owned(),
         (Some(_), _) => "GPU-bound".to_owned(),
         (None, _) if comm >= MUCH => "Communication-bound".to_owned(),

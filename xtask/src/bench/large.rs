@@ -63,13 +63,13 @@ pub(super) fn cases(release: &Path) -> Result<Vec<Case>> {
             cases.push(Case::new(&path, title, command, goal)?);
         }
     }
-    let path = folder.join("mfu-55-copies.sqlite");
+    let path = folder.join("mfu-60-copies.sqlite");
     inputs::make(&path, |path| {
         let mut command = Command::new("python3");
         command
             .args(["-c", REPEAT])
             .arg(&export)
-            .arg("55")
+            .arg("60")
             .arg(path);
         run(&mut command)
     })?;

@@ -24,6 +24,8 @@ mod host_waits;
 #[cfg(test)]
 mod inputs;
 #[cfg(test)]
+mod lost_work;
+#[cfg(test)]
 mod nsys;
 #[cfg(test)]
 mod nsys_operators;

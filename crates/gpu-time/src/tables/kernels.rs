@@ -7,7 +7,8 @@ use super::{count, nanos, pct, real_nanos, rows_of, short_names, spread_cells, s
 use crate::compat::tracelens::Launcher;
 use crate::kernels::Kernels;
 
-/// Returns the groups of kernels, at most `top` of each trace or step; `by` are the columns of the
+/// Returns the groups of kernels, at most `top` of each trace or step. The class of a name is that of most of its time, whose share is
+/// the last column; `by` are the columns of the
 /// keys. The first key is also called `name`, as when it is the only one.
 ///
 /// # Errors
@@ -26,6 +27,7 @@ pub fn kernels(results: &[(RowKey, &Kernels)], by: &[&'static str], top: usize) 
         pct("share_gpu_pct", "of GPU time"),
         pct("share_busy_pct", "of busy time"),
         Column::text("display_name"),
+        pct("class_share_pct", "of the class"),
     ]);
     let mut table = Table::new("kernels", columns)?;
     let all = results.iter().flat_map(|(_, result)| &result.groups);
@@ -49,6 +51,7 @@ pub fn kernels(results: &[(RowKey, &Kernels)], by: &[&'static str], top: usize) 
                 group.share_gpu_pct.into(),
                 group.share_busy_pct.into(),
                 short.get(group.name.as_str()).unwrap_or(&group.name).into(),
+                group.class_share_pct.into(),
             ]);
             table.push(&cells)?;
         }

@@ -30,6 +30,28 @@ fn a_step_that_ends_where_work_starts_does_not_have_it() {
 }
 
 #[test]
+fn steps_by_a_pattern_are_the_outermost_slices_of_the_host() {
+    let mut maker = Maker::new();
+    for (at, ns, name) in [
+        (0, 100, "step 1"),
+        (10, 20, "step 1 again"),
+        (100, 50, "warm up"),
+        (150, 50, "decode"),
+    ] {
+        maker.host((at, ns), "user_annotation", name, &[]);
+    }
+    maker.kernel(7, (40, 10), "step_kernel", &[]);
+    let trace = maker.finish();
+    let work = GpuWork::new(&trace);
+    let found = steps(&work, Some("step*|decode"));
+    let found: Vec<_> = found
+        .iter()
+        .map(|step| (step.name.as_str(), step.range.start.nanos()))
+        .collect();
+    assert_eq!(found, [("step 1", 0), ("decode", 150)]);
+}
+
+#[test]
 fn a_module_that_is_written_twice_in_a_row_is_one() {
     let mut maker = Maker::new();
     for (at, ns, name) in [

@@ -133,6 +133,10 @@ pub fn pass(
 impl<'e> Loader<'e> {
     /// Returns `true` if a string of these is the label of an operator. PyTorch writes labels as texts, so that such operators are not
     /// followed.
+    #[expect(
+        clippy::iter_over_hash_type,
+        reason = "whether one of them is a label does not depend on the order"
+    )]
     fn names_operators(&mut self, ids: &FxHashSet<i64>) -> Result<bool> {
         for id in ids {
             let label = self.text_of(*id)?;

@@ -1,5 +1,7 @@
 //! Counts ranges and marks, parts of their table on all threads, and finds the few that an answer needs.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 use sqlite_scan::{Leaves, Lookup, Value};
 
@@ -19,7 +21,7 @@ use crate::tally::Tally;
 /// Ranges and marks of a part of their table.
 struct RangesPart<'e> {
     tally: Tally,
-    rows: FxHashMap<DomainKey, [u64; 2]>,
+    rows: BTreeMap<DomainKey, [u64; 2]>,
     /// Number of payloads, and of damaged ones.
     payloads: [u64; 2],
     collectives: Collectives,
@@ -72,7 +74,7 @@ impl<'e> Loader<'e> {
             || {
                 Ok(RangesPart {
                     tally: empty.fresh(),
-                    rows: FxHashMap::default(),
+                    rows: BTreeMap::new(),
                     payloads: [0; 2],
                     collectives: Collectives::default(),
                     strings: Strings::new(export, leaves)?,
@@ -151,7 +153,7 @@ impl<'e> Loader<'e> {
         )?;
         let mut operators = Operators::default();
         let mut kept = Vec::new();
-        let mut rows: FxHashMap<DomainKey, [u64; 2]> = FxHashMap::default();
+        let mut rows: BTreeMap<DomainKey, [u64; 2]> = BTreeMap::new();
         for part in parts {
             self.tally.absorb(part.tally);
             self.counts.payloads += part.payloads[0];

@@ -149,6 +149,11 @@ mod tests {
     const BY_NAME: &str = r#"
 gemm void cublasLt::splitKreduce_kernel<32, 16, int>(float)
 gemm Cijk_Alik_Bljk_BBS_BH_MT128x128x64
+gemm void w8a16_scaled_mm_kernel<64>(float const*)
+other void acme::barrier_comm_kernel<8>(int)
+elementwise void acme::downsample_kernel<float>(float const*)
+reduction void multi_tensor_apply_kernel<TensorListMetadata<1>, L2NormFunctor<float>, float*, bool>(long)
+moe_gemm void ck_tile::MoeFlatmmKernel<ck_tile::Tile<128>>(int)
 softmax void soft_max_f32<true, 0, 0, float>(float const*, float const*, float*, soft_max_params)
 norm void norm_f32<1024>(float const*, float*, int, long, long, long, float)
 norm void rms_norm_f32<1024, true, false>(float const*, float*, int)

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use trace_model::kernel::{Activity, ActivityMap, Vocabulary};
+use trace_model::kernel::{Activity, ActivityMap, TraceIndex, Vocabulary};
 use trace_model::{ClockDomain, Place, StrId, Trace, Track};
 
 use crate::summary::health::{findings, losses};
@@ -20,11 +20,13 @@ const LONGEST_ENTRY: usize = 200;
 /// them. Cost: three passes over the slices.
 #[must_use]
 pub fn summarise(name: &str, trace: &Trace) -> Summary {
-    let activities = ActivityMap::new(trace, &Vocabulary::default());
-    let tally = Tally::of(trace, &activities);
-    let kernels = kernel_links(trace, &activities);
+    let index = TraceIndex::new(trace, Vocabulary::default());
+    let activities = index.activities();
+    let tally = Tally::of(trace, activities);
+    let kernels = kernel_links(&index);
     let losses = losses(trace, &kernels);
-    let (reasons, remarks) = findings(trace, &tally.rows, &losses, &kernels);
+    let launches = index.launch_calls();
+    let (reasons, remarks) = findings(trace, &tally.rows, &losses, &kernels, launches);
     Summary {
         schema_version: SUMMARY_VERSION,
         healthy: reasons.is_empty(),

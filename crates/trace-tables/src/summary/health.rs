@@ -1,5 +1,6 @@
 //! Data-quality verdict: missing data, and remarks.
 
+use trace_model::kernel::LaunchCalls;
 use trace_model::{IssueKind, Severity, Trace};
 
 use crate::summary::{Finding, KernelLinks, Losses, RowCounts};
@@ -66,6 +67,7 @@ pub(super) fn findings(
     rows: &RowCounts,
     losses: &Losses,
     kernels: &KernelLinks,
+    launches: LaunchCalls,
 ) -> (Vec<Finding>, Vec<Finding>) {
     let mut reasons = List::default();
     if rows.slices == 0 && rows.counter_samples == 0 {
@@ -106,6 +108,20 @@ pub(super) fn findings(
             "kernels were recorded without the calls that launched them".to_owned()
         });
     }
+    let without = launches.without_work;
+    let text = || {
+        format!(
+            "{without} of {} launches have no GPU activity: it was lost, or the recording ends before it",
+            launches.calls
+        )
+    };
+    match launches.lack_much() {
+        true => reasons.add("launches_without_work", without, text),
+        false => remarks.add("launches_without_work", without, text),
+    }
+    remarks.add("graph_capture", u64::from(launches.is_capture), || {
+        "a graph is captured and none replayed: most launches ran on no GPU".to_owned()
+    });
     remarks.add("overlapping", losses.overlapping, || {
         "slices partially overlap another of their track and are on overflow tracks".to_owned()
     });

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use trace_model::Trace;
-use trace_model::correlation::CorrelationIndex;
-use trace_model::kernel::{Activity, ActivityMap};
+use trace_model::kernel::{Activity, TraceIndex};
 
 use crate::summary::KernelLinks;
 
 /// Counts how the kernels of a trace are linked. Cost: one pass, and a lookup per kernel.
-pub(super) fn kernel_links(trace: &Trace, activities: &ActivityMap) -> KernelLinks {
-    let index = CorrelationIndex::new(trace, activities);
+pub(super) fn kernel_links(index: &TraceIndex<'_>) -> KernelLinks {
+    let (trace, activities) = (index.trace(), index.activities());
     let mut links = KernelLinks::default();
     let mut graphs = BTreeSet::new();
     for kernel in trace.slices() {
@@ -24,7 +22,7 @@ pub(super) fn kernel_links(trace: &Trace, activities: &ActivityMap) -> KernelLin
         }
         links.kernels += 1;
         let flow = trace.flows_to(kernel.id()).next().is_some();
-        let launch = index.launch_of(kernel, activities);
+        let launch = index.correlation().launch_of(kernel, activities);
         let graph = launch.filter(|call| activities.of(*call) == Activity::GraphLaunch);
         graphs.extend(graph.map(|call| call.id()));
         links.by_flow += u64::from(flow);
