@@ -39,10 +39,21 @@ fn nothing(fleet: &Fleet) -> String {
     if scope.ranks == 1 {
         return "Ranks cannot be compared: one recording is read".to_owned();
     }
+    if fleet.ranks.iter().all(|row| row.busy_ns == 0) {
+        return "Nothing can be told: no recording has GPU activity".to_owned();
+    }
     if fleet.ranks.iter().all(|row| row.collectives == 0) {
-        return "Nothing tells which rank is late, as no collective that waits for all ranks is found on two of them; kernels, counts and \
-                clocks of no rank stand out"
-            .to_owned();
+        let why = "as no collective that waits for all ranks is found on two of them";
+        return match slowest(fleet) {
+            Some((rank, own, others)) => format!(
+                "Nothing tells whether ranks wait for each other, {why}; the steps of rank {rank} take longest, {} instead of {} (medians)",
+                shown(own),
+                shown(others)
+            ),
+            None => format!(
+                "Nothing tells which rank is late, {why}; kernels, counts, clocks and step times of no rank stand out"
+            ),
+        };
     }
     let most = fleet.ranks.first();
     let most = most.and_then(|row| Some((row.rank, row.inflicted_ns?, row.delay_share_pct?)));
@@ -56,6 +67,23 @@ fn nothing(fleet: &Fleet) -> String {
         ),
         None => "No rank, host or link stands out".to_owned(),
     }
+}
+
+/// How much longer the steps of a rank take than those of the others at least to be told, in percent.
+const SLOWER_PCT: i64 = 10;
+
+/// Returns the rank with the longest steps, their median and that of the other ranks, where they are that much longer.
+fn slowest(fleet: &Fleet) -> Option<(u32, i64, i64)> {
+    let rows = fleet.ranks.iter();
+    let mut times: Vec<(i64, u32)> = rows
+        .filter_map(|row| Some((row.step_median_ns?, row.rank)))
+        .collect();
+    times.sort_unstable();
+    let (own, rank) = times.pop()?;
+    let (others, _) = *times.get(times.len() / 2)?;
+    let is_slower =
+        own.saturating_sub(others).saturating_mul(100) >= others.saturating_mul(SLOWER_PCT);
+    is_slower.then_some((rank, own, others))
 }
 
 /// Returns how much of the job the answer rests on.
